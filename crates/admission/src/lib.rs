@@ -1,0 +1,1 @@
+//! Defaulting and validation of Karmada kinds as functions of values.

@@ -1,0 +1,1 @@
+//! The kinds of Karmada: types, labels, derived names, conditions, event reasons, CRDs.

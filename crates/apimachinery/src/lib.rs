@@ -1,0 +1,12 @@
+//! The vocabulary of a Kubernetes API as plain values: objects, names, selectors, quantities,
+//! patches, schemas, errors. Nothing here does I/O or reads the clock.
+//!
+//! Objects are `serde_json::Value` trees with sorted keys; they live for the duration of one
+//! request or decision.
+
+pub mod field;
+pub mod gvk;
+pub mod object;
+pub mod status;
+
+pub use serde_json::{Map, Value, json};

@@ -1,0 +1,1 @@
+//! A generic Kubernetes API server; knows no Karmada kind.

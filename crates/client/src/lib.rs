@@ -1,0 +1,1 @@
+//! Kubernetes client over HTTPS and over an in-process transport.

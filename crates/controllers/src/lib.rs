@@ -1,0 +1,1 @@
+//! Controllers, grouped by what they are about and listed in one table.

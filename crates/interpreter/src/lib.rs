@@ -1,0 +1,1 @@
+//! The interpreter operations: native, Lua, third-party scripts; the webhook behind a trait.

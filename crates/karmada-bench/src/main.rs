@@ -1,0 +1,3 @@
+//! Every benchmark of the project, as tables.
+
+fn main() {}

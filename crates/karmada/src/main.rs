@@ -1,0 +1,3 @@
+//! One binary, many programs: argv[0] or the subcommand picks the component.
+
+fn main() {}

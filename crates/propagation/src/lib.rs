@@ -1,0 +1,1 @@
+//! Which policy claims an object; building bindings and Works; overrides; status aggregation.

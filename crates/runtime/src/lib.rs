@@ -1,0 +1,1 @@
+//! Informers, indexed caches, queues, controller loop, leases, events, health, metrics, shutdown.

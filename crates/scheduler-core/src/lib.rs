@@ -1,0 +1,1 @@
+//! Filter, score, select and assign over a snapshot of clusters; returns placement and diagnosis.

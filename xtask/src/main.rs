@@ -1,3 +1,42 @@
-//! Chores of the workspace: `cargo xtask tidy` keeps the map true, `cargo xtask gen` derives tables.
+//! Chores of the workspace. Each is a function in a file of its own and a row in [`TASKS`].
 
-fn main() {}
+mod metadata;
+mod parity;
+mod tidy;
+
+use anyhow::{Result, bail};
+
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "tidy",
+        about: "check the map, dependency directions, licences, banned crates and forgotten tests",
+        run: tidy::run,
+    },
+    Task {
+        name: "parity",
+        about: "write docs/parity.md from the tests (--check: only compare)",
+        run: parity::run,
+    },
+];
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = args.first().map_or("", String::as_str);
+    if let Some(task) = TASKS.iter().find(|task| task.name == wanted) {
+        return (task.run)(&args[1..]);
+    }
+    eprintln!("usage: cargo xtask TASK");
+    for task in TASKS {
+        eprintln!("  {:<10} {}", task.name, task.about);
+    }
+    if matches!(wanted, "" | "help" | "--help" | "-h") {
+        return Ok(());
+    }
+    bail!("no task {wanted:?}")
+}

@@ -1,0 +1,1 @@
+//! What makes a manifest of a built-in kind invalid, worded as Kubernetes words it.

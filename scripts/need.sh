@@ -1,0 +1,50 @@
+# Sourced by ./up and ./test: finds or installs what they need. Tools go to .tools/, system packages
+# through apt; nothing else on the machine is touched.
+tools=$PWD/.tools
+
+say() { printf '%s\n' "$*" >&2; }
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# Refreshes apt's lists once per run.
+apt_lists() {
+    [ -n "${apt_is_fresh:-}" ] || as_root apt-get update -qq >/dev/null
+    apt_is_fresh=1
+}
+
+need_package() { # COMMAND PACKAGE...
+    local command=$1
+    shift
+    command -v "$command" >/dev/null && return
+    command -v apt-get >/dev/null || {
+        say "missing: $command. Install it (Debian: $*) and run this again."
+        exit 1
+    }
+    say "installing $* (for $command)"
+    apt_lists
+    as_root apt-get install -y -qq "$@" >/dev/null
+}
+
+need_rust() {
+    command -v cargo >/dev/null || PATH=$HOME/.cargo/bin:$PATH
+    command -v cargo >/dev/null || {
+        say "missing: cargo. Install Rust 1.95 or newer (rustup) and run this again."
+        exit 1
+    }
+    need_package cc gcc libc6-dev
+}
+
+# Unpacks Debian's own (old) kubectl without installing it, so that it cannot collide with another one.
+debian_kubectl() { # prints its path, or nothing where it cannot be had
+    local bin=$tools/kubernetes-client/usr/bin/kubectl
+    if [ ! -x "$bin" ] && command -v apt-get >/dev/null; then
+        mkdir -p "$tools"
+        (
+            cd "$tools"
+            apt-get download -qq kubernetes-client >/dev/null 2>&1 ||
+                { apt_lists && apt-get download -qq kubernetes-client >/dev/null 2>&1; }
+            dpkg -x kubernetes-client_*.deb kubernetes-client && rm -f kubernetes-client_*.deb
+        ) || return 0
+    fi
+    [ ! -x "$bin" ] || echo "$bin"
+}

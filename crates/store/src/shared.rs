@@ -1,0 +1,83 @@
+//! The index as readers, watchers and the one writer share it.
+
+use std::sync::Arc;
+
+use futures::stream;
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use crate::index::Index;
+use crate::watch::{Cursor, Watcher};
+use crate::{Event, Result, WatchStream};
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) index: Index,
+    pub(crate) closed: bool,
+    // Few: an API server watches once per kind, not once per client.
+    watchers: Vec<Arc<Watcher>>,
+}
+
+impl Shared {
+    pub(crate) fn new(index: Index) -> Self {
+        Self { state: RwLock::new(State { index, ..State::default() }) }
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read()
+    }
+
+    /// Makes committed events readable and wakes the watchers they concern. `decide` runs under
+    /// the same lock, so that nothing can come between the decision and its effect.
+    pub(crate) fn apply_with<T>(&self, decide: impl FnOnce(&Index) -> (Vec<Arc<Event>>, T)) -> T {
+        let mut woken = Vec::new();
+        let out = {
+            let mut state = self.state.write();
+            let (events, out) = decide(&state.index);
+            for event in events {
+                let touched = state.watchers.iter().filter(|watcher| watcher.sees(&event));
+                woken.extend(touched.filter(|watcher| watcher.mark(event.revision())).cloned());
+                state.index.apply(event);
+            }
+            out
+        };
+        woken.iter().for_each(|watcher| watcher.wake());
+        out
+    }
+
+    pub(crate) fn compact(&self, target: i64) {
+        self.state.write().index.compact(target);
+    }
+
+    pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: i64) -> Result<WatchStream> {
+        let watcher = {
+            let mut state = self.state.write();
+            let unseen = state.index.events_after(after, 1)?.next().map(|event| event.revision());
+            let watcher = Arc::new(Watcher::new(prefix, unseen));
+            state.watchers.push(watcher.clone());
+            watcher
+        };
+        let cursor = Cursor::new(self.clone(), watcher, after);
+        Ok(Box::pin(stream::unfold(cursor, Cursor::next)))
+    }
+
+    pub(crate) fn forget(&self, watcher: &Arc<Watcher>) {
+        self.state.write().watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+    }
+
+    pub(crate) fn request_progress(&self) {
+        let state = self.state.read();
+        state.watchers.iter().for_each(|watcher| watcher.ask_for_progress());
+    }
+
+    /// Ends all watches with [`crate::Error::Closed`].
+    pub(crate) fn close(&self) {
+        let mut state = self.state.write();
+        state.closed = true;
+        state.watchers.iter().for_each(|watcher| watcher.wake());
+    }
+}

@@ -1,5 +1,6 @@
 //! Chores of the workspace. Each is a function in a file of its own and a row in [`TASKS`].
 
+mod generate;
 mod metadata;
 mod parity;
 mod tidy;
@@ -13,6 +14,11 @@ struct Task {
 }
 
 const TASKS: &[Task] = &[
+    Task {
+        name: "gen",
+        about: "derive the tables of crates/kinds/data (--check: only compare)",
+        run: generate::run,
+    },
     Task {
         name: "tidy",
         about: "check the map, dependency directions, licences, banned crates and forgotten tests",

@@ -7,6 +7,7 @@
 pub mod field;
 pub mod gvk;
 pub mod object;
+pub mod schema;
 pub mod status;
 
 pub use serde_json::{Map, Value, json};

@@ -1,1 +1,4 @@
 //! Filter, score, select and assign over a snapshot of clusters; returns placement and diagnosis.
+
+pub mod combination;
+pub mod division;

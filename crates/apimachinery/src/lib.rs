@@ -6,8 +6,13 @@
 
 pub mod field;
 pub mod gvk;
+pub mod int_or_string;
+pub mod names;
 pub mod object;
+pub mod quantity;
 pub mod schema;
+pub mod selector;
 pub mod status;
+pub mod time;
 
 pub use serde_json::{Map, Value, json};

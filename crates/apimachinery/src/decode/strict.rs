@@ -1,0 +1,42 @@
+//! Unknown fields of a tree that is already decoded: after a patch, or when the text was YAML.
+
+use serde_json::Value;
+
+use super::{Problems, Step, Trail};
+use crate::schema::Cursor;
+
+/// Lists the fields the schema lacks, in the order of their names.
+pub fn unknown_fields(value: &Value, schema: Cursor<'_>) -> Problems {
+    let mut problems = Problems::default();
+    walk(value, schema, &mut Trail::default(), &mut problems);
+    problems
+}
+
+fn walk(value: &Value, schema: Cursor<'_>, trail: &mut Trail, problems: &mut Problems) {
+    if schema.is_opaque() {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match schema.field(key) {
+                    None => problems.unknown(&trail.path_to(key)),
+                    Some(field) => {
+                        trail.0.push(Step::Key(key.clone()));
+                        walk(value, field, trail, problems);
+                        trail.0.pop();
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.items() else { return };
+            for (index, item) in items.iter().enumerate() {
+                trail.0.push(Step::Index(index));
+                walk(item, schema, trail, problems);
+                trail.0.pop();
+            }
+        }
+        _ => {}
+    }
+}

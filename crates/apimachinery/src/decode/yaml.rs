@@ -1,0 +1,117 @@
+//! YAML text into a tree, with the reading of YAML 1.1 that Kubernetes' converter has: `yes` and `off` are
+//! booleans, keys become strings, the last of equal keys wins.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+use super::{Decoded, Problems, SyntaxError, unknown_fields};
+use crate::schema::Cursor;
+
+/// Decodes an object of a built-in kind.
+pub fn yaml(text: &[u8], schema: Cursor<'_>) -> Result<Decoded, SyntaxError> {
+    let mut decoded = yaml_untyped(text)?;
+    decoded.problems.extend(unknown_fields(&decoded.value, schema));
+    Ok(decoded)
+}
+
+/// Decodes text without a schema.
+pub fn yaml_untyped(text: &[u8]) -> Result<Decoded, SyntaxError> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| SyntaxError("yaml: control characters are not allowed".into()))?;
+    let read = |duplicates: DuplicateKeyPolicy| {
+        let options =
+            serde_saphyr::options! { duplicate_keys: duplicates, legacy_octal_numbers: true };
+        serde_saphyr::from_str_with_options::<Tree>(text, options).map(|tree| tree.0)
+    };
+    let mut problems = Problems::default();
+    let value = match read(DuplicateKeyPolicy::Error) {
+        Ok(value) => value,
+        Err(error) => {
+            let value = read(DuplicateKeyPolicy::LastWins).map_err(|error| {
+                SyntaxError(format!("yaml: {}", first_line(&error.to_string())))
+            })?;
+            let reason = first_line(&error.to_string()).to_owned();
+            problems.add(format!("yaml: unmarshal errors:\n  {reason}"));
+            value
+        }
+    };
+    Ok(Decoded { value, problems })
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// A value of any type.
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor).map(Self)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(i64::try_from(value).map_or_else(|_| Value::from(value as f64), Value::from))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Tree(item)) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some((Tree(key), Tree(value))) = map.next_entry()? {
+            let key = match key {
+                Value::String(key) => key,
+                other => other.to_string(),
+            };
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}

@@ -10,6 +10,7 @@ pub mod gvk;
 pub mod int_or_string;
 pub mod names;
 pub mod object;
+pub mod patch;
 pub mod quantity;
 pub mod schema;
 pub mod selector;

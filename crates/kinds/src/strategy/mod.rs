@@ -1,15 +1,184 @@
 //! What the server itself does to an object between defaulting and validation: keeps or drops
 //! status, counts generations, fills in what only the server may say.
 
-use karmada_apimachinery::Value;
+mod certificate;
+mod pod;
+mod stored;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::{Value, json};
+
+pub use certificate::{Requestor, record_requestor};
+pub use pod::{is_pod_terminal, qos_class};
+
+use crate::{resource, service};
 
 /// Prepares an object about to be created; its system metadata (name, uid, creation time) is set.
 pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
-    let _ = (group, kind, object);
+    let resource = resource::find_kind(group, kind);
+    if resource.is_some_and(|r| r.has_generation) {
+        object.set(&["metadata", "generation"], 1);
+    } else {
+        object.remove_at(&["metadata", "generation"]);
+    }
+    if let Some(status) = initial_status(group, kind) {
+        object.set(&["status"], status);
+    }
+    let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
+    match (group, kind) {
+        ("", "Namespace") => stored::add_namespace_finalizer(object),
+        ("", "PersistentVolume") => object.set(&["status", "lastPhaseTransitionTime"], created),
+        ("", "PersistentVolumeClaim") => stored::agree_on_data_source(object, None),
+        ("", "Pod") => pod::prepare_create(object),
+        ("", "Secret") => stored::merge_string_data(object),
+        ("", "ServiceAccount") => stored::keep_secret_names(object),
+        ("apiextensions.k8s.io", _) => stored::record_stored_version(object),
+        ("apiregistration.k8s.io", _) => stored::mark_local_service(object, created),
+        ("apps", "DaemonSet") => stored::start_template_generation(object),
+        ("batch", "Job") => stored::generate_selector(object),
+        ("resource.k8s.io", "ResourceSlice") => stored::date_device_taints(object, &created),
+        _ => {}
+    }
 }
 
-/// Prepares an update; `subresource` is empty for the object itself. Metadata the server owns has
-/// already been taken over from `old`.
-pub fn prepare_update(group: &str, kind: &str, subresource: &str, new: &mut Value, old: &Value) {
-    let _ = (group, kind, subresource, new, old);
+/// Prepares an update; `subresource` is empty for the object itself. Metadata the server owns (uid,
+/// creation and deletion time) has already been taken over from `old`.
+pub fn prepare_update(
+    group: &str,
+    kind: &str,
+    subresource: &str,
+    new: &mut Value,
+    old: &Value,
+    now: Timestamp,
+) {
+    copy(new, old, &["metadata", "generation"]);
+    match subresource {
+        "" => prepare_main(group, kind, new, old),
+        "status" => prepare_status(group, kind, new, old, now),
+        "approval" => certificate::prepare_approval(new, old, now),
+        "finalize" => copy(new, old, &["status"]),
+        "ephemeralcontainers" => pod::keep_ephemeral_containers(new, old),
+        "resize" => pod::keep_resize(new, old),
+        _ => {}
+    }
+    count_generation(group, kind, subresource, new, old);
+}
+
+fn prepare_main(group: &str, kind: &str, new: &mut Value, old: &Value) {
+    if resource::find_kind(group, kind).is_some_and(|r| r.has_status()) {
+        copy(new, old, &["status"]);
+    }
+    match (group, kind) {
+        ("", "Namespace") => copy(new, old, &["spec", "finalizers"]),
+        ("", "PersistentVolumeClaim") => stored::agree_on_data_source(new, Some(old)),
+        ("", "Secret") => stored::merge_string_data(new),
+        ("", "Service") => service::drop_type_dependent_fields(new, old),
+        ("", "ServiceAccount") => stored::keep_secret_names(new),
+        ("apiextensions.k8s.io", _) => stored::record_stored_version(new),
+        ("apps", "DaemonSet") => stored::count_template_generation(new, old),
+        ("certificates.k8s.io", _) => copy(new, old, &["spec"]),
+        _ => {}
+    }
+}
+
+/// A status write changes the status and, for some kinds, labels and the like; never the spec.
+fn prepare_status(group: &str, kind: &str, new: &mut Value, old: &Value, now: Timestamp) {
+    copy(new, old, &["spec"]);
+    for field in kept_metadata(group, kind) {
+        copy(new, old, &["metadata", field]);
+    }
+    match (group, kind) {
+        ("", "PersistentVolume") => stored::date_phase(new, old, now),
+        ("", "Pod") => pod::prepare_status(new, old),
+        ("certificates.k8s.io", _) => certificate::prepare_status(new, old, now),
+        _ => {}
+    }
+}
+
+/// The metadata a status write cannot change.
+fn kept_metadata(group: &str, kind: &str) -> &'static [&'static str] {
+    const ALL: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+    match (group, kind) {
+        ("apps", "Deployment") => &["labels"],
+        ("", "Pod") => &["ownerReferences"],
+        ("apiregistration.k8s.io", _)
+        | ("flowcontrol.apiserver.k8s.io", _)
+        | ("networking.k8s.io", "ServiceCIDR")
+        | ("resource.k8s.io", "ResourceClaim")
+        | ("storage.k8s.io", "VolumeAttachment")
+        | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => ALL,
+        _ => &[],
+    }
+}
+
+/// The status every new object of a kind starts with; a status sent along is ignored.
+fn initial_status(group: &str, kind: &str) -> Option<Value> {
+    let status = match (group, kind) {
+        ("", "Namespace") => json!({"phase": "Active"}),
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        // Nodes may register together with their status.
+        ("", "Node") => return None,
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),
+        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
+        ("apiextensions.k8s.io", _) => {
+            json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null})
+        }
+        ("apps", "DaemonSet") => json!({
+            "currentNumberScheduled": 0, "desiredNumberScheduled": 0,
+            "numberMisscheduled": 0, "numberReady": 0,
+        }),
+        ("apps", "StatefulSet") => json!({"availableReplicas": 0, "replicas": 0}),
+        ("autoscaling", _) => json!({"currentMetrics": null, "desiredReplicas": 0}),
+        ("policy", _) => json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }),
+        ("storage.k8s.io", "VolumeAttachment") => json!({"attached": false}),
+        _ if resource::find_kind(group, kind)?.has_status() => json!({}),
+        _ => return None,
+    };
+    Some(status)
+}
+
+/// Raises the generation when the wanted state differs.
+fn count_generation(group: &str, kind: &str, subresource: &str, new: &mut Value, old: &Value) {
+    if matches!(subresource, "status" | "approval" | "finalize") {
+        return;
+    }
+    let differs = |path: &[&str]| new.at(path) != old.at(path);
+    let changed = match (group, kind) {
+        // Compat: a change of annotations counts too; the rollout tools rely on it.
+        ("apps", "Deployment") => differs(&["spec"]) || differs(&["metadata", "annotations"]),
+        ("", "PodTemplate") => differs(&["template"]),
+        ("discovery.k8s.io", _) => {
+            ["addressType", "endpoints", "ports"].iter().any(|field| differs(&[*field]))
+                || differs(&["metadata", "labels"])
+        }
+        ("scheduling.k8s.io", _) => false,
+        (_, "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
+            differs(&["webhooks"])
+        }
+        // Compat: drivers start without a generation and get one with their first change.
+        ("storage.k8s.io", "CSIDriver") => differs(&["spec"]),
+        _ => {
+            resource::find_kind(group, kind).is_some_and(|r| r.has_generation) && differs(&["spec"])
+        }
+    };
+    if changed {
+        let generation = old.i64_at(&["metadata", "generation"]).unwrap_or_default();
+        new.set(&["metadata", "generation"], generation.saturating_add(1));
+    }
+}
+
+/// Makes `new` say at `path` what `old` says there.
+fn copy(new: &mut Value, old: &Value, path: &[&str]) {
+    match old.at(path) {
+        Some(value) => new.set(path, value.clone()),
+        None => {
+            new.remove_at(path);
+        }
+    }
 }

@@ -1,3 +1,26 @@
-//! Every benchmark of the project, as tables.
+//! Every benchmark of the project, as tables. Numbers are of one run on one machine: compare them
+//! with each other, not with those of another day.
 
-fn main() {}
+mod store;
+mod table;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "karmada-bench", about = "Measures the parts of Karmada")]
+struct Cli {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Writes, reads, ranges, watch fan-out and opening of the store
+    Store(store::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().subject {
+        Subject::Store(args) => store::run(args),
+    }
+}

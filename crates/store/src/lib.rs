@@ -6,21 +6,27 @@
 //! | backend | for | durable |
 //! |---|---|---|
 //! | [`Memory`] | simulated members, tests | no |
-//! | `Embedded` | one machine: a SQLite log on disk, everything readable from memory | yes |
+//! | [`Embedded`] | one machine: a SQLite log on disk, everything readable from memory | yes |
 
+pub mod compaction;
+mod embedded;
 mod error;
 mod index;
+mod lock;
 mod memory;
 mod shared;
 mod watch;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+pub use embedded::{Embedded, Options, STORE_FILE};
 pub use error::{Error, Result};
+pub use lock::{DirLock, LOCK_FILE};
 pub use memory::Memory;
 
 /// The revision of a store nobody has written to yet. Clients give 0 a meaning of its own, so it
@@ -28,7 +34,7 @@ pub use memory::Memory;
 pub const FIRST_REVISION: i64 = 1;
 
 /// One key with its value, as it stood at `mod_revision`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct KeyValue {
     pub key: Arc<str>,
     /// Shared, not copied: cloning a `KeyValue` is cheap. Empty in the event of a deletion.
@@ -39,6 +45,18 @@ pub struct KeyValue {
     pub mod_revision: i64,
     /// How many writes the key has seen since it was created, starting at 1.
     pub version: i64,
+}
+
+/// Values may be secret, so only their length is shown.
+impl fmt::Debug for KeyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, create_revision, mod_revision, version } = self;
+        let length = value.len();
+        write!(
+            f,
+            "{key}@{mod_revision} (created {create_revision}, version {version}, {length} bytes)"
+        )
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The index as readers, watchers and the one writer share it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures::stream;
@@ -9,17 +10,23 @@ use crate::index::Index;
 use crate::watch::{Cursor, Watcher};
 use crate::{Event, Result, WatchStream};
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Shared {
     state: RwLock<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct State {
     pub(crate) index: Index,
     pub(crate) closed: bool,
     // Few: an API server watches once per kind, not once per client.
     watchers: Vec<Arc<Watcher>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store at revision {}", self.read().index.revision())
+    }
 }
 
 impl Shared {

@@ -1,0 +1,46 @@
+//! Columns of equal width on standard output, and what the process has used.
+
+use std::time::Duration;
+
+/// Prints the rows below the header, the first column left-aligned, the others right-aligned.
+#[allow(clippy::print_stdout, reason = "the table is what the program is for")]
+pub(crate) fn print(header: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+        let longest = cells.chain(header.get(column).copied()).map(|cell| cell.chars().count());
+        longest.max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let cell = |(column, text): (usize, &str)| {
+            let width = widths.get(column).copied().unwrap_or_default();
+            if column == 0 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        };
+        println!("{}", cells.into_iter().enumerate().map(cell).collect::<Vec<_>>().join("  "));
+    };
+    line(header.to_vec());
+    rows.iter().for_each(|row| line(row.iter().map(String::as_str).collect()));
+}
+
+pub(crate) fn per_second(count: usize, elapsed: Duration) -> String {
+    format!("{:.0}", count as f64 / elapsed.as_secs_f64())
+}
+
+pub(crate) fn micros(duration: Duration) -> String {
+    format!("{:.1}", duration.as_secs_f64() * 1e6)
+}
+
+/// The value below which the given share of the samples lies.
+pub(crate) fn percentile(samples: &mut [Duration], share: f64) -> Duration {
+    samples.sort_unstable();
+    let last = samples.len().saturating_sub(1);
+    samples.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
+}
+
+/// The most memory the process has had at once, in megabytes.
+pub(crate) fn peak_rss_mb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes / 1024)
+}

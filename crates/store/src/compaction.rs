@@ -1,0 +1,134 @@
+//! When to compact: history is kept for a while, so that clients can resume, and is bounded in
+//! number, so that a burst of writes cannot fill the memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior};
+use tracing::{debug, warn};
+
+use crate::Store;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// How often to look.
+    pub interval: Duration,
+    /// History younger than this stays, as long as `max_revisions` allows.
+    pub keep: Duration,
+    /// How many revisions of history to hold at most.
+    pub max_revisions: i64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(60),
+            keep: Duration::from_secs(5 * 60),
+            max_revisions: 200_000,
+        }
+    }
+}
+
+impl Policy {
+    /// Compacts every `interval` to where the store was one interval earlier, as a Kubernetes API
+    /// server does with `--etcd-compaction-interval`.
+    pub fn every(interval: Duration) -> Self {
+        Self { interval, keep: interval, ..Self::default() }
+    }
+}
+
+/// Remembers which revision was the newest when, and from that decides how far to compact.
+#[derive(Debug)]
+pub struct Schedule {
+    policy: Policy,
+    marks: VecDeque<(Instant, i64)>,
+    compacted: i64,
+}
+
+impl Schedule {
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, marks: VecDeque::new(), compacted: 0 }
+    }
+
+    /// Notes the newest revision and returns the one to compact to, if there is anything to do.
+    pub fn due(&mut self, now: Instant, revision: i64) -> Option<i64> {
+        self.marks.push_back((now, revision));
+        let mut target = revision.saturating_sub(self.policy.max_revisions);
+        while let Some((at, marked)) = self.marks.front().copied() {
+            if now.duration_since(at) < self.policy.keep {
+                break;
+            }
+            target = target.max(marked);
+            self.marks.pop_front();
+        }
+        if target <= self.compacted {
+            return None;
+        }
+        self.compacted = target;
+        Some(target)
+    }
+}
+
+/// Compacts the store by the policy until the future is dropped.
+pub async fn compact_regularly(store: Arc<dyn Store>, policy: Policy) {
+    let mut ticks = tokio::time::interval(policy.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut schedule = Schedule::new(policy);
+    loop {
+        let now = ticks.tick().await;
+        let Some(target) = schedule.due(now, store.revision()) else { continue };
+        match store.compact(target).await {
+            Ok(()) => debug!(rv = target, "history compacted"),
+            Err(error) => warn!(rv = target, %error, "history could not be compacted"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Expect, Memory};
+
+    fn schedule(keep: u64, max_revisions: i64) -> Schedule {
+        let keep = Duration::from_secs(keep);
+        Schedule::new(Policy { interval: Duration::from_secs(60), keep, max_revisions })
+    }
+
+    #[test]
+    fn keeps_young_history_and_bounds_its_length() {
+        let start = Instant::now();
+        // (seconds since the start, newest revision, revision to compact to)
+        let mut calm = schedule(300, 1_000);
+        for (at, revision, due) in [
+            (0, 10, None),
+            (60, 20, None),
+            (299, 90, None),
+            (300, 100, Some(10)),
+            (360, 100, Some(20)),
+            (361, 100, None),
+            (660, 100, Some(100)),
+            (1000, 100, None),
+        ] {
+            assert_eq!(calm.due(start + Duration::from_secs(at), revision), due, "calm at {at}");
+        }
+        let mut burst = schedule(300, 1_000);
+        for (at, revision, due) in [(0, 10, None), (60, 5_000, Some(4_000)), (120, 5_000, None)] {
+            assert_eq!(burst.due(start + Duration::from_secs(at), revision), due, "burst at {at}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn compacts_in_the_background_on_the_clock_it_is_given() {
+        let store = Arc::new(Memory::new());
+        let policy = Policy::every(Duration::from_secs(30));
+        let task = tokio::spawn(compact_regularly(store.clone(), policy));
+        store.put("/a", "1".into(), Expect::Any).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(29)).await;
+        store.put("/a", "2".into(), Expect::Any).await.unwrap();
+        assert_eq!(store.compacted_revision(), 1);
+        tokio::time::sleep(Duration::from_secs(32)).await;
+        assert_eq!(store.compacted_revision(), 3);
+        task.abort();
+    }
+}

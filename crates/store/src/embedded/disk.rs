@@ -1,0 +1,322 @@
+//! The file of the embedded store: one append-only table in SQLite, one record per revision.
+//!
+//! All reading happens when the store is opened. Superseded records are removed by compaction, so
+//! below the compacted revision the table holds the newest record of each key and nothing else.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::Crc;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+
+use crate::index::{Index, Step};
+use crate::{Error, Event, EventKind, FIRST_REVISION, KeyValue, Result};
+
+/// The name of the store file inside its directory.
+pub const STORE_FILE: &str = "store.db";
+
+/// The layout described in this file. It is raised when an older program could misread the file.
+const FORMAT: i64 = 1;
+
+/// Marks the file as ours in its SQLite header.
+const APPLICATION_ID: i64 = 0x6b72_6d64;
+
+pub(super) const PAGE_SIZE: u32 = 4096;
+
+const SCHEMA: &str = "
+    CREATE TABLE log (
+        rev INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        value BLOB,
+        sum INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE meta (name TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;";
+
+const INSERT: &str =
+    "INSERT INTO log (rev, key, created, version, value, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    conn: Connection,
+    path: PathBuf,
+}
+
+impl Disk {
+    /// Opens the store in `dir`, making it if there is none. `max_bytes` bounds the file.
+    pub(super) fn open(dir: &Path, max_bytes: Option<u64>) -> Result<Self> {
+        let path = dir.join(STORE_FILE);
+        if !path.exists() {
+            create(dir, &path)?;
+        }
+        let disk = Self { conn: connect(&path)?, path };
+        disk.check_header()?;
+        disk.run("set up the store file", |conn| {
+            conn.pragma_update(None, "synchronous", "FULL")?;
+            // Checkpoints run beside the writer, see `checkpoint`.
+            conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+            // Everything is read once at the start; a large page cache would only cost memory.
+            conn.pragma_update(None, "cache_size", -8 * 1024)?;
+            conn.pragma_update(None, "temp_store", "MEMORY")?;
+            if let Some(max_bytes) = max_bytes {
+                let pages = i64::try_from(max_bytes / u64::from(PAGE_SIZE)).unwrap_or(i64::MAX);
+                conn.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?;
+            }
+            Ok(())
+        })?;
+        Ok(disk)
+    }
+
+    fn check_header(&self) -> Result<()> {
+        let application = self.pragma("application_id")?;
+        if application != APPLICATION_ID {
+            return Err(self.damaged("it is a database of another program"));
+        }
+        let found = self.pragma("user_version")?;
+        if found != FORMAT {
+            return Err(Error::Format { path: self.path.clone(), found, supported: FORMAT });
+        }
+        Ok(())
+    }
+
+    /// Reads the whole file into an index and checks every record on the way.
+    pub(super) fn load(&self) -> Result<Index> {
+        let compacted = self.run("read the store file", |conn| {
+            let sql = "SELECT number FROM meta WHERE name = 'compacted'";
+            conn.query_row(sql, [], |row| row.get(0))
+        })?;
+        let mut index = Index::starting_at(compacted);
+        let failed = |error| self.explain("read the store file", error);
+        let sql = "SELECT rev, key, created, version, value, sum FROM log ORDER BY rev";
+        let mut statement = self.conn.prepare(sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let record = Record::read(row).map_err(failed)?;
+            self.accept(&mut index, record)?;
+        }
+        Ok(index)
+    }
+
+    fn accept(&self, index: &mut Index, record: Record) -> Result<()> {
+        let Record { kv, deleted, sum } = record;
+        let revision = kv.mod_revision;
+        if sum != checksum(&kv, deleted) {
+            return Err(self.damaged(format!("the record of revision {revision} was altered")));
+        }
+        if revision <= index.compacted() {
+            index.restore(kv);
+            return Ok(());
+        }
+        let expected = index.revision() + 1;
+        if revision != expected {
+            return Err(self.damaged(format!("the record of revision {expected} is missing")));
+        }
+        let kind = if deleted { EventKind::Delete } else { EventKind::Put };
+        let prev = index.latest(&kv.key).cloned();
+        index.apply(Arc::new(Event { kind, kv, prev }));
+        Ok(())
+    }
+
+    /// Returns the revision of the last record.
+    pub(super) fn last_revision(&self) -> Result<i64> {
+        self.run("read the store file", |conn| {
+            let sql = "SELECT max(coalesce((SELECT max(rev) FROM log), 0), number) \
+                       FROM meta WHERE name = 'compacted'";
+            conn.query_row(sql, [], |row| row.get(0))
+        })
+    }
+
+    /// Writes the events in one transaction. When it returns, they are on the disk; when it
+    /// fails, none of them is stored, unless the disk itself failed.
+    pub(super) fn append(&mut self, events: &[Arc<Event>]) -> Result<()> {
+        self.transact("write to the store file", |conn| {
+            let mut insert = conn.prepare_cached(INSERT)?;
+            for event in events {
+                let kv = &event.kv;
+                let deleted = event.kind == EventKind::Delete;
+                let value = (!deleted).then_some(&kv.value[..]);
+                insert.execute(params![
+                    kv.mod_revision,
+                    &*kv.key,
+                    kv.create_revision,
+                    kv.version,
+                    value,
+                    checksum(kv, deleted)
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes what a step of compaction made unreachable. The new beginning of the history and
+    /// the removal are one transaction: a file never holds garbage or a hole.
+    pub(super) fn compact(&mut self, step: &Step) -> Result<()> {
+        self.transact("compact the store file", |conn| {
+            conn.execute("UPDATE meta SET number = ?1 WHERE name = 'compacted'", [step.compacted])?;
+            let mut delete = conn.prepare_cached("DELETE FROM log WHERE rev = ?1")?;
+            for victim in &step.victims {
+                delete.execute([victim])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives back up to `pages` unused pages if a quarter of the file is unused, and says whether
+    /// it did.
+    pub(super) fn shrink(&self, pages: u32) -> Result<bool> {
+        let unused = self.pragma("freelist_count")?;
+        if unused < i64::from(pages) || unused * 4 < self.pragma("page_count")? {
+            return Ok(false);
+        }
+        self.run("shrink the store file", |conn| {
+            let mut statement = conn.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+            Ok(true)
+        })
+    }
+
+    fn transact(
+        &mut self,
+        attempt: &str,
+        body: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<()> {
+        let done = self.conn.transaction_with_behavior(TransactionBehavior::Immediate).and_then(
+            |transaction| {
+                body(&transaction)?;
+                transaction.commit()
+            },
+        );
+        done.map_err(|error| self.explain(attempt, error))
+    }
+
+    fn pragma(&self, name: &str) -> Result<i64> {
+        self.run("read the store file", |conn| {
+            conn.pragma_query_value(None, name, |row| row.get(0))
+        })
+    }
+
+    fn run<T>(
+        &self,
+        attempt: &str,
+        body: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        body(&self.conn).map_err(|error| self.explain(attempt, error))
+    }
+
+    fn explain(&self, attempt: &str, error: rusqlite::Error) -> Error {
+        explain(&self.path, attempt, error)
+    }
+
+    fn damaged(&self, reason: impl Into<String>) -> Error {
+        Error::Damaged { path: self.path.clone(), reason: reason.into() }
+    }
+}
+
+/// A row of the log.
+struct Record {
+    kv: KeyValue,
+    deleted: bool,
+    sum: i64,
+}
+
+impl Record {
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let key: Arc<str> = row.get_ref(1)?.as_str()?.into();
+        let value = row.get_ref(4)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
+        Ok(Self {
+            deleted: value.is_none(),
+            kv: KeyValue {
+                key,
+                value: value.unwrap_or_default(),
+                create_revision: row.get(2)?,
+                mod_revision: row.get(0)?,
+                version: row.get(3)?,
+            },
+            sum: row.get(5)?,
+        })
+    }
+}
+
+/// SQLite does not notice a flipped bit inside a value; this does.
+fn checksum(kv: &KeyValue, deleted: bool) -> i64 {
+    let mut crc = Crc::new();
+    for number in [kv.mod_revision, kv.create_revision, kv.version, i64::from(deleted)] {
+        crc.update(&number.to_le_bytes());
+    }
+    crc.update(kv.key.as_bytes());
+    crc.update(&kv.value);
+    i64::from(crc.sum())
+}
+
+/// Connects to an existing store file.
+pub(super) fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
+        conn.busy_timeout(Duration::from_secs(60))?;
+        // The first access shows whether the file is a database at all.
+        conn.pragma_update(None, "trusted_schema", false)?;
+        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(conn)
+    });
+    opened.map_err(|error| explain(path, "open the store file", error))
+}
+
+/// Makes an empty store under another name and puts it into place when it is whole, so that a file
+/// with the right name and no content is known to be damaged.
+fn create(dir: &Path, path: &Path) -> Result<()> {
+    let temporary = dir.join(format!("{STORE_FILE}.new"));
+    let failed = |error| explain(path, "create the store file", error);
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let leftover = dir.join(format!("{STORE_FILE}.new{suffix}"));
+        if leftover.exists() {
+            fs::remove_file(&leftover)
+                .map_err(|error| Error::io("remove a half-made store", error))?;
+        }
+    }
+    let conn = Connection::open(&temporary).map_err(failed)?;
+    let made = (|| {
+        conn.pragma_update(None, "page_size", PAGE_SIZE)?;
+        conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+        conn.execute_batch(SCHEMA)?;
+        conn.execute("INSERT INTO meta VALUES ('compacted', ?1)", [FIRST_REVISION])?;
+        conn.pragma_update(None, "user_version", FORMAT)?;
+        conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
+    })();
+    made.map_err(failed)?;
+    conn.close().map_err(|(_, error)| failed(error))?;
+    let placed = fs::rename(&temporary, path).and_then(|()| File::open(dir)?.sync_all());
+    placed.map_err(|error| Error::io(format!("put {} into place", path.display()), error))
+}
+
+/// Tells apart what a person has to do about an error of SQLite.
+pub(super) fn explain(path: &Path, attempt: &str, error: rusqlite::Error) -> Error {
+    let reason = error.to_string();
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Error::Full { path },
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            Error::ReadOnly { path, reason }
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Error::Damaged { path, reason }
+        }
+        // The tables are ours: a missing or misshapen one was not made by this program.
+        None if matches!(
+            error,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::QueryReturnedNoRows
+        ) =>
+        {
+            Error::Damaged { path, reason }
+        }
+        Some(ErrorCode::Unknown) => Error::Damaged { path, reason },
+        _ => Error::io(format!("{attempt} {}", path.display()), error),
+    }
+}

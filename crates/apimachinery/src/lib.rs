@@ -11,6 +11,7 @@ pub mod int_or_string;
 pub mod names;
 pub mod object;
 pub mod patch;
+pub mod protobuf;
 pub mod quantity;
 pub mod schema;
 pub mod selector;

@@ -6,12 +6,19 @@ use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 use karmada_apimachinery::Value;
+use karmada_apimachinery::decode::{Mismatch, normalise};
+use karmada_apimachinery::gvk::GroupVersion;
+use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::protobuf::{self, Descriptors};
 use karmada_apimachinery::schema::{Cursor, Definitions};
 
 static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     Definitions::parse(&unpack(include_bytes!("../data/definitions.json.gz")))
         .expect("the generated definitions are well formed")
 });
+
+static MESSAGES: LazyLock<Descriptors> =
+    LazyLock::new(|| Descriptors::parse(&unpack(include_bytes!("../data/messages.json.gz"))));
 
 /// Definition names by group, version and kind.
 static BY_KIND: LazyLock<HashMap<(String, String, String), &'static str>> = LazyLock::new(|| {
@@ -41,6 +48,55 @@ pub fn of(group: &str, version: &str, kind: &str) -> Option<Cursor<'static>> {
     DEFINITIONS.cursor(definition_of(group, version, kind)?)
 }
 
+/// The name of the protobuf message of a kind; definitions and messages share their names.
+pub fn message_of(group: &str, version: &str, kind: &str) -> Option<&'static str> {
+    definition_of(group, version, kind).filter(|name| MESSAGES.contains(name))
+}
+
+/// Every protobuf message of the built-in API.
+pub fn messages() -> &'static Descriptors {
+    &MESSAGES
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtobufError {
+    #[error(transparent)]
+    Wire(#[from] protobuf::Error),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+    #[error("no kind {kind:?} is registered for version {api_version:?}")]
+    UnknownKind { api_version: String, kind: String },
+}
+
+/// Decodes a body in the protobuf envelope into a normalised object of its kind.
+pub fn decode_protobuf(body: &[u8]) -> Result<Value, ProtobufError> {
+    let envelope = protobuf::decode_envelope(body)?;
+    let unknown = || ProtobufError::UnknownKind {
+        api_version: envelope.api_version.clone(),
+        kind: envelope.kind.clone(),
+    };
+    let gv = GroupVersion::parse(&envelope.api_version).ok_or_else(unknown)?;
+    let name = message_of(&gv.group, &gv.version, &envelope.kind)
+        // Options and other meta types are sent under the version they are used with.
+        .or_else(|| message_of("", "v1", &envelope.kind))
+        .ok_or_else(unknown)?;
+    let cursor = DEFINITIONS.cursor(name).ok_or_else(unknown)?;
+    let mut object = normalise(MESSAGES.decode(name, envelope.raw)?, cursor)?;
+    if let Value::Object(fields) = &mut object {
+        fields.insert("apiVersion".into(), envelope.api_version.into());
+        fields.insert("kind".into(), envelope.kind.into());
+    }
+    Ok(object)
+}
+
+/// Encodes an object of a built-in kind with its envelope; nothing for kinds without a message.
+pub fn encode_protobuf(object: &Value) -> Option<Result<Vec<u8>, protobuf::Error>> {
+    let gvk = object.gvk();
+    let name = message_of(&gvk.group, &gvk.version, &gvk.kind)?;
+    let encoded = MESSAGES.encode(&DEFINITIONS, name, object);
+    Some(encoded.map(|raw| protobuf::encode_envelope(object.api_version(), object.kind(), &raw)))
+}
+
 /// The schema of `metadata`, which all kinds share.
 pub fn object_meta() -> Cursor<'static> {
     DEFINITIONS
@@ -55,38 +111,4 @@ fn unpack(packed: &[u8]) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use karmada_apimachinery::schema::ListType;
-
-    #[test]
-    fn kinds_are_found_and_their_fields_reached() {
-        let deployment = of("apps", "v1", "Deployment").expect("is built in");
-        let containers = ["spec", "template", "spec", "containers"]
-            .iter()
-            .try_fold(deployment, |cursor, field| cursor.field(field))
-            .expect("pods have containers");
-        assert_eq!(containers.list_type(), ListType::Map(&["name".to_owned()]));
-        assert_eq!(containers.patch_merge_key(), Some("name"));
-        assert!(of("apps", "v1", "Nope").is_none());
-        assert!(object_meta().field("labels").is_some());
-    }
-
-    #[test]
-    fn every_reference_leads_somewhere() {
-        fn walk(cursor: Cursor<'_>, depth: usize) {
-            if let Some(name) = &cursor.site().reference {
-                assert!(cursor.definitions().get(name).is_some(), "{name} is missing");
-                if depth > 0 {
-                    return;
-                }
-            }
-            cursor.properties().for_each(|(_, field)| walk(field, depth + 1));
-            cursor.items().into_iter().for_each(|items| walk(items, depth + 1));
-            cursor.values().into_iter().for_each(|values| walk(values, depth + 1));
-        }
-        for name in definitions().names() {
-            walk(definitions().cursor(name).expect("is listed"), 0);
-        }
-    }
-}
+mod tests;

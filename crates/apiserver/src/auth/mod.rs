@@ -3,6 +3,21 @@
 //! Everything here is a function of a request, of stored objects behind [`Objects`] and of a [`Clock`];
 //! nothing waits and nothing writes.
 
+pub mod authenticate;
+pub mod authorize;
+pub mod bootstrap;
+pub mod bootstrap_token;
+pub mod client_certs;
+pub mod escalation;
+pub mod impersonation;
+pub mod rbac;
+pub mod review;
+pub mod rule;
+pub mod service_account;
+#[cfg(test)]
+pub(crate) mod test_objects;
+pub mod token;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,10 +56,18 @@ impl Identity {
     }
 }
 
-/// The certificates a client presented in the handshake, leaf first. Nothing about them is trusted yet.
-#[derive(Debug, Clone, Default)]
+/// The certificates a client presented in the handshake, leaf first. Nothing about them is trusted yet;
+/// what was found out about them is remembered for the life of the connection.
+#[derive(Debug, Default)]
 pub struct PeerCerts {
-    pub chain: Vec<CertificateDer<'static>>,
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    verified: client_certs::Memo,
+}
+
+impl PeerCerts {
+    pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self { chain, verified: client_certs::Memo::default() }
+    }
 }
 
 /// What a request wants to do, in the terms rules are written in.

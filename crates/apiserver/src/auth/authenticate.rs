@@ -1,0 +1,210 @@
+//! Who sent a request: front proxy, client certificate, bearer token, or nobody in particular.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{AUTHORIZATION, HeaderMap, SEC_WEBSOCKET_PROTOCOL};
+use jiff::Timestamp;
+use karmada_apimachinery::status::Status;
+use tracing::debug;
+
+use super::client_certs::ClientCerts;
+use super::token::{TokenIssuer, Verified};
+use super::{Authenticator, Clock, Identity, Objects, PeerCerts, bootstrap_token};
+
+pub const ANONYMOUS: &str = "system:anonymous";
+pub const AUTHENTICATED: &str = "system:authenticated";
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+const INVALID_TOKEN: &str = "invalid bearer token";
+
+/// Headers an authenticating proxy names the user with, trusted only over a certificate of its own.
+pub struct FrontProxy {
+    pub authorities: ClientCerts,
+    /// Common names allowed to do so; empty allows any.
+    pub allowed_names: Vec<String>,
+}
+
+/// All ways to authenticate, asked in order. Authorities can be swapped while requests are served.
+pub struct Authentication {
+    pub front_proxy: ArcSwapOption<FrontProxy>,
+    pub client_certs: ArcSwapOption<ClientCerts>,
+    pub tokens: Arc<TokenIssuer>,
+    pub objects: Arc<dyn Objects>,
+    pub allow_anonymous: bool,
+    pub clock: Clock,
+}
+
+impl Authenticator for Authentication {
+    fn authenticate(
+        &self,
+        parts: &http::request::Parts,
+        peer: Option<&PeerCerts>,
+    ) -> Result<Identity, Status> {
+        let now = (self.clock)();
+        let mut failures: Vec<String> = Vec::new();
+        let peer = peer.filter(|peer| !peer.chain.is_empty());
+        let ways: [&dyn Fn() -> Result<Option<Identity>, String>; 3] = [
+            &|| self.by_front_proxy(&parts.headers, peer, now),
+            &|| self.by_certificate(peer, now),
+            &|| self.by_bearer_token(&parts.headers, now),
+        ];
+        for way in ways {
+            match way() {
+                Ok(Some(identity)) => return Ok(with_common_group(identity)),
+                Ok(None) => {}
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if failures.is_empty() && self.allow_anonymous {
+            return Ok(Identity::new(ANONYMOUS, [UNAUTHENTICATED]));
+        }
+        debug!(path = parts.uri.path(), ?failures, "request not authenticated");
+        Err(Status::unauthorized())
+    }
+}
+
+impl Authentication {
+    fn by_front_proxy(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<&PeerCerts>,
+        now: Timestamp,
+    ) -> Result<Option<Identity>, String> {
+        let front_proxy = self.front_proxy.load();
+        let (Some(proxy), Some(peer)) = (&*front_proxy, peer) else { return Ok(None) };
+        // A memo on the connection would mix up the two sets of authorities, so this one is not kept.
+        let own = PeerCerts::new(peer.chain.clone());
+        let Some(identity) = remote_user(headers) else { return Ok(None) };
+        let subject = proxy.authorities.verify(&own, now).map_err(chain)?;
+        if !proxy.allowed_names.is_empty() && !proxy.allowed_names.contains(&subject.common_name) {
+            return Err(format!(
+                "x509: subject with cn={} is not in the allowed list",
+                subject.common_name
+            ));
+        }
+        Ok(Some(identity))
+    }
+
+    fn by_certificate(
+        &self,
+        peer: Option<&PeerCerts>,
+        now: Timestamp,
+    ) -> Result<Option<Identity>, String> {
+        let client_certs = self.client_certs.load();
+        let (Some(authorities), Some(peer)) = (&*client_certs, peer) else { return Ok(None) };
+        authorities.authenticate(peer, now).map_err(chain)
+    }
+
+    fn by_bearer_token(
+        &self,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Option<Identity>, String> {
+        let Some(token) = bearer_token(headers) else { return Ok(None) };
+        let verified = self.verify_token(&token, None, now)?;
+        Ok(Some(verified.identity))
+    }
+
+    /// Verifies a bearer token for some audiences (by default the API's own); the identity lacks the
+    /// common group. The error is what a TokenReview shows.
+    pub fn verify_token(
+        &self,
+        token: &str,
+        audiences: Option<&[String]>,
+        now: Timestamp,
+    ) -> Result<Verified, String> {
+        match self.tokens.verify(token, audiences, &*self.objects, now) {
+            Ok(Some(verified)) => return Ok(verified),
+            Ok(None) => {}
+            Err(error) => return Err(format!("[{INVALID_TOKEN}, {error}]")),
+        }
+        // Bootstrap tokens know no audiences, so they hold for those of the API.
+        let own = self.tokens.audiences();
+        let common: Vec<String> = match audiences {
+            None => own.to_vec(),
+            Some(asked) => {
+                asked.iter().filter(|audience| own.contains(audience)).cloned().collect()
+            }
+        };
+        bootstrap_token::authenticate(token, &*self.objects, now)
+            .filter(|_| !common.is_empty())
+            .map(|identity| Verified { identity, audiences: common })
+            .ok_or_else(|| INVALID_TOKEN.to_owned())
+    }
+}
+
+/// Adds the group of everybody who is known, unless the identity says otherwise itself.
+pub fn with_common_group(mut identity: Identity) -> Identity {
+    let decided = identity.is_in(AUTHENTICATED) || identity.is_in(UNAUTHENTICATED);
+    if identity.user != ANONYMOUS && !decided {
+        identity.groups.push(AUTHENTICATED.to_owned());
+    }
+    identity
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<String> {
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let mut words = authorization.unwrap_or_default().trim().split(' ');
+    let is_bearer = words.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+    let token = words.next().filter(|token| is_bearer && !token.is_empty());
+    token.map(str::to_owned).or_else(|| websocket_token(headers))
+}
+
+/// Browsers cannot set the Authorization header on a WebSocket and offer the token as a protocol.
+fn websocket_token(headers: &HeaderMap) -> Option<String> {
+    let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
+    let encoded = protocols
+        .flat_map(|value| value.split(','))
+        .find_map(|one| one.trim().strip_prefix("base64url.bearer.authorization.k8s.io."))?;
+    String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()
+}
+
+fn remote_user(headers: &HeaderMap) -> Option<Identity> {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let user = headers.get("x-remote-user").map(text).filter(|user| !user.is_empty())?;
+    let groups = headers.get_all("x-remote-group").iter().map(text);
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in headers {
+        if let Some(key) = name.as_str().strip_prefix("x-remote-extra-") {
+            extra.entry(decode_key(key)).or_default().push(text(value));
+        }
+    }
+    Some(Identity {
+        user,
+        uid: headers.get("x-remote-uid").map(text).unwrap_or_default(),
+        groups: groups.filter(|group| !group.is_empty()).collect(),
+        extra,
+    })
+}
+
+/// Undoes percent encoding in a header's key part; a malformed key stays as it is.
+pub(super) fn decode_key(key: &str) -> String {
+    let mut bytes = Vec::with_capacity(key.len());
+    let mut rest = key.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        if first != b'%' {
+            bytes.push(first);
+            rest = tail;
+            continue;
+        }
+        let digit = |at: usize| tail.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(0), digit(1)) else { return key.to_owned() };
+        bytes.push((high * 16 + low) as u8);
+        rest = &tail[2..];
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn chain(error: super::client_certs::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,21 +1,19 @@
-//! An amount of a resource as it stands in an object; arithmetic is done by `apimachinery`.
+//! The schema of quantities in CRDs; the arithmetic is `apimachinery`'s.
+
+pub use karmada_apimachinery::quantity::Quantity;
 
 use karmada_apimachinery::Value;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::wire::Described;
 
-/// An amount such as `500m` or `2Gi`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Quantity(pub String);
+const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 impl Described for Quantity {
     fn schema() -> Value {
         json!({
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+            "pattern": PATTERN,
             "x-kubernetes-int-or-string": true,
         })
     }

@@ -394,6 +394,7 @@ macro_rules! text {
 pub(crate) use text;
 
 #[cfg(test)]
+#[allow(unreachable_pub, reason = "the macros make public types")]
 mod tests {
     use super::*;
 

@@ -107,7 +107,7 @@ wire! {
         /// Protocol of the port: TCP, UDP or SCTP.
         protocol: String,
         /// Problem with the port, as a machine-readable word.
-        error?: Option<String> = {
+        error: Option<String> = {
             "maxLength": 316,
             "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
         },

@@ -45,7 +45,7 @@ wire! {
     /// An object in the same namespace.
     pub struct TypedLocalObjectReference = {"x-kubernetes-map-type": "atomic"} {
         /// API group of the object; the core group if unset.
-        api_group as "apiGroup": Option<String>,
+        api_group+: Option<String>,
         /// Kind of the object.
         kind: String,
         /// Name of the object.

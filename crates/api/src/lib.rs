@@ -15,6 +15,7 @@ pub mod cluster;
 pub mod conditions;
 pub mod config;
 pub mod core;
+pub mod crd;
 pub mod event_reason;
 pub mod features;
 pub mod finalizers;

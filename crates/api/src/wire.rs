@@ -394,7 +394,7 @@ macro_rules! text {
 pub(crate) use text;
 
 #[cfg(test)]
-#[allow(unreachable_pub, reason = "the macros make public types")]
+#[allow(unreachable_pub, dead_code, reason = "the macros make whole public types")]
 mod tests {
     use super::*;
 

@@ -1,1 +1,24 @@
-//! Kubernetes client over HTTPS and over an in-process transport.
+//! A Kubernetes client that works on objects of any kind, over HTTPS or straight into an API
+//! server of the same process. What it says and understands is the Kubernetes API and nothing else.
+//!
+//! Connections (kubeconfig, exec plugins, TLS, proxies) are those of [`kube`]; [`Client::kube`]
+//! gives access to them where typed requests are wanted.
+
+mod api;
+mod connect;
+mod discovery;
+mod error;
+mod object;
+mod request;
+mod watch;
+
+pub use kube::client::Body;
+
+pub use api::{
+    Api, DeleteOptions, List, ListOptions, Patch, PatchOptions, Propagation, WatchOptions,
+};
+pub use connect::Client;
+pub use discovery::{ApiResource, Discovery};
+pub use error::{ApiError, Error, Result};
+pub use object::{Meta, Object, OwnerReference};
+pub use watch::{WatchEvent, WatchStream};

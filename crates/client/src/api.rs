@@ -1,0 +1,360 @@
+//! Requests about the objects of one resource, as JSON trees.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
+use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::{Value, json};
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::connect::Client;
+use crate::error::{Error, Result};
+use crate::object::Object;
+use crate::request::{Query, path};
+use crate::watch::{WatchStream, events};
+
+const JSON: &str = "application/json";
+
+/// Asks for metadata alone; servers that cannot answer with it send the whole object.
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ListOptions {
+    pub label_selector: String,
+    pub field_selector: String,
+    pub limit: Option<u64>,
+    pub continue_token: String,
+    pub resource_version: String,
+    /// `Exact` or `NotOlderThan`.
+    pub resource_version_match: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct WatchOptions {
+    pub label_selector: String,
+    pub field_selector: String,
+    pub resource_version: String,
+    /// Begins with the objects that exist and a bookmark behind the last of them.
+    pub initial_events: bool,
+    pub timeout_seconds: Option<u64>,
+}
+
+/// What becomes of the objects an object owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    pub propagation: Option<Propagation>,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+    pub grace_period_seconds: Option<u64>,
+}
+
+impl DeleteOptions {
+    fn to_value(&self) -> Value {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(propagation) = self.propagation {
+            options["propagationPolicy"] = format!("{propagation:?}").into();
+        }
+        if let Some(seconds) = self.grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if let Some(uid) = &self.uid {
+            options["preconditions"]["uid"] = uid.as_str().into();
+        }
+        if let Some(version) = &self.resource_version {
+            options["preconditions"]["resourceVersion"] = version.as_str().into();
+        }
+        options
+    }
+}
+
+/// A change to an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Patch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+    /// Server-side apply: the fields this manager wants.
+    Apply(Value),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PatchOptions {
+    pub field_manager: String,
+    pub force: bool,
+    pub dry_run: bool,
+}
+
+/// A page of objects.
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    pub items: Vec<Arc<Object>>,
+    pub resource_version: String,
+    /// Empty on the last page.
+    pub continue_token: String,
+}
+
+/// Requests about one resource, in one namespace or in all.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    gvr: Gvr,
+    namespace: Option<String>,
+    metadata_only: bool,
+}
+
+impl Api {
+    pub(crate) fn new(client: Client, gvr: Gvr) -> Self {
+        Self { client, gvr, namespace: None, metadata_only: false }
+    }
+
+    /// Narrows the requests to a namespace; the empty one stands for none.
+    pub fn namespaced(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
+        self
+    }
+
+    /// Reads nothing but metadata from now on.
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+
+    pub fn gvr(&self) -> &Gvr {
+        &self.gvr
+    }
+
+    fn path(&self, name: &str, subresource: &str) -> String {
+        path(&self.gvr, self.namespace.as_deref(), name, subresource)
+    }
+
+    fn accept(&self) -> &'static str {
+        if self.metadata_only { METADATA } else { JSON }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: Option<(&str, &Value)>,
+    ) -> Result<Value> {
+        let request =
+            Request::builder().method(method).uri(path).header(header::ACCEPT, self.accept());
+        let request = match content {
+            None => request.body(Body::empty()),
+            Some((content_type, value)) => request
+                .header(header::CONTENT_TYPE, content_type)
+                .body(Body::from(value.to_string().into_bytes())),
+        };
+        let request = request.map_err(|error| Error::transport(path, error))?;
+        self.client.request_json(request).await
+    }
+
+    pub async fn get(&self, name: &str) -> Result<Value> {
+        self.send(Method::GET, &self.path(name, ""), None).await
+    }
+
+    /// Returns the object, or nothing if there is none.
+    pub async fn find(&self, name: &str) -> Result<Option<Value>> {
+        match self.get(name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn create(&self, object: &Value) -> Result<Value> {
+        self.send(Method::POST, &self.path("", ""), Some((JSON, object))).await
+    }
+
+    /// Posts to a subresource such as `token` or `eviction`.
+    pub async fn create_subresource(
+        &self,
+        name: &str,
+        subresource: &str,
+        object: &Value,
+    ) -> Result<Value> {
+        self.send(Method::POST, &self.path(name, subresource), Some((JSON, object))).await
+    }
+
+    /// Replaces the object; a resource version in it makes sure nothing else is overwritten.
+    pub async fn update(&self, object: &Value) -> Result<Value> {
+        self.update_subresource(object, "").await
+    }
+
+    pub async fn update_subresource(&self, object: &Value, subresource: &str) -> Result<Value> {
+        let path = self.path(object.name(), subresource);
+        self.send(Method::PUT, &path, Some((JSON, object))).await
+    }
+
+    pub async fn patch(&self, name: &str, patch: &Patch, options: &PatchOptions) -> Result<Value> {
+        self.patch_subresource(name, "", patch, options).await
+    }
+
+    pub async fn patch_subresource(
+        &self,
+        name: &str,
+        subresource: &str,
+        patch: &Patch,
+        options: &PatchOptions,
+    ) -> Result<Value> {
+        let content = match patch {
+            Patch::Json(value) => ("application/json-patch+json", value),
+            Patch::Merge(value) => ("application/merge-patch+json", value),
+            Patch::Strategic(value) => ("application/strategic-merge-patch+json", value),
+            Patch::Apply(value) => ("application/apply-patch+yaml", value),
+        };
+        let mut query = Query::default();
+        query.add("fieldManager", &options.field_manager).flag("force", options.force);
+        query.add("dryRun", if options.dry_run { "All" } else { "" });
+        let path = query.append_to(self.path(name, subresource));
+        self.send(Method::PATCH, &path, Some(content)).await
+    }
+
+    pub async fn merge_patch(&self, name: &str, patch: Value) -> Result<Value> {
+        self.patch(name, &Patch::Merge(patch), &PatchOptions::default()).await
+    }
+
+    /// Makes the fields of `object` those of `manager`, taking them from others if need be.
+    pub async fn apply(&self, object: &Value, manager: &str) -> Result<Value> {
+        let options =
+            PatchOptions { field_manager: manager.to_owned(), force: true, dry_run: false };
+        self.patch(object.name(), &Patch::Apply(object.clone()), &options).await
+    }
+
+    /// Deletes an object. The answer is the object while it is being deleted, else a `Status`.
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Value> {
+        self.send(Method::DELETE, &self.path(name, ""), Some((JSON, &options.to_value()))).await
+    }
+
+    pub async fn delete_collection(
+        &self,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Value> {
+        let path = list.query().append_to(self.path("", ""));
+        self.send(Method::DELETE, &path, Some((JSON, &options.to_value()))).await
+    }
+
+    /// Reads one page.
+    pub async fn list(&self, options: &ListOptions) -> Result<List> {
+        let path = options.query().append_to(self.path("", ""));
+        let accept = if self.metadata_only { METADATA_LIST } else { JSON };
+        let request = Request::get(&path).header(header::ACCEPT, accept).body(Body::empty());
+        let request = request.map_err(|error| Error::transport(path.as_str(), error))?;
+        let bytes = self.client.request_bytes(request).await?;
+        parse_list(&bytes)
+            .map_err(|source| Error::Decode { attempt: format!("GET {path}"), source })
+    }
+
+    /// Reads all pages.
+    pub async fn list_all(&self, options: &ListOptions) -> Result<List> {
+        let mut options = ListOptions { limit: options.limit.or(Some(500)), ..options.clone() };
+        let mut all = List::default();
+        loop {
+            let page = self.list(&options).await?;
+            all.items.extend(page.items);
+            all.resource_version = page.resource_version;
+            if page.continue_token.is_empty() {
+                return Ok(all);
+            }
+            options.continue_token = page.continue_token;
+            // The token carries them.
+            options.resource_version.clear();
+            options.resource_version_match.clear();
+        }
+    }
+
+    pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream> {
+        let path = options.query().append_to(self.path("", ""));
+        let request = Request::get(&path)
+            .header(header::ACCEPT, self.accept())
+            // Servers that compress each event on its own are not understood by all decoders.
+            .header(header::ACCEPT_ENCODING, "identity")
+            .body(Body::empty());
+        let request = request.map_err(|error| Error::transport(path.as_str(), error))?;
+        let response = self.client.send(request).await?;
+        Ok(events(response.into_body(), format!("watch {path}")))
+    }
+}
+
+impl ListOptions {
+    fn query(&self) -> Query {
+        let mut query = Query::default();
+        query
+            .add("labelSelector", &self.label_selector)
+            .add("fieldSelector", &self.field_selector)
+            .number("limit", self.limit)
+            .add("continue", &self.continue_token)
+            .add("resourceVersion", &self.resource_version)
+            .add("resourceVersionMatch", &self.resource_version_match);
+        query
+    }
+}
+
+impl WatchOptions {
+    fn query(&self) -> Query {
+        let mut query = Query::default();
+        query
+            .flag("watch", true)
+            .flag("allowWatchBookmarks", true)
+            .add("labelSelector", &self.label_selector)
+            .add("fieldSelector", &self.field_selector)
+            .add("resourceVersion", &self.resource_version)
+            .number("timeoutSeconds", self.timeout_seconds);
+        if self.initial_events {
+            query.flag("sendInitialEvents", true).add("resourceVersionMatch", "NotOlderThan");
+        }
+        query
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: String,
+    r#continue: String,
+}
+
+fn parse_list(bytes: &Bytes) -> serde_json::Result<List> {
+    let page: Page<'_> = serde_json::from_slice(bytes)?;
+    // Items of a list leave out their kind; it is the kind of the list without the last word.
+    let kind = page.kind.strip_suffix("List").unwrap_or(&page.kind);
+    let gvk: Gvk = GroupVersion::parse(&page.api_version).unwrap_or_default().with_kind(kind);
+    let items = page.items.unwrap_or_default().into_iter();
+    let item = |raw: &RawValue| {
+        let bytes = Bytes::copy_from_slice(raw.get().as_bytes());
+        Object::from_bytes(bytes, &gvk).map(Arc::new)
+    };
+    Ok(List {
+        items: items.map(item).collect::<serde_json::Result<_>>()?,
+        resource_version: page.metadata.resource_version,
+        continue_token: page.metadata.r#continue,
+    })
+}

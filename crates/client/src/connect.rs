@@ -1,0 +1,139 @@
+//! Ways to a server, and the one path all requests take.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::Gvr;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::{BoxError, Service};
+
+use crate::api::Api;
+use crate::error::{ApiError, Error, Result};
+
+/// A connection to one API server. Cloning is cheap and shares it.
+#[derive(Clone)]
+pub struct Client {
+    kube: kube::Client,
+}
+
+impl Client {
+    pub fn new(kube: kube::Client) -> Self {
+        Self { kube }
+    }
+
+    /// Calls a server of the same process; nothing goes over a socket.
+    pub fn in_process<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self::new(kube::Client::new(service, "default"))
+    }
+
+    pub fn from_config(config: kube::Config) -> Result<Self> {
+        kube::Client::try_from(config).map(Self::new).map_err(|error| Error::Config(error.into()))
+    }
+
+    /// Uses a kubeconfig file, with its current context unless one is named.
+    pub async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Self> {
+        let kubeconfig =
+            Kubeconfig::read_from(path).map_err(|error| Error::Config(error.into()))?;
+        Self::from_kubeconfig_value(kubeconfig, context).await
+    }
+
+    pub async fn from_kubeconfig_value(
+        kubeconfig: Kubeconfig,
+        context: Option<&str>,
+    ) -> Result<Self> {
+        let options =
+            KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| Error::Config(error.into()))?;
+        Self::from_config(config)
+    }
+
+    /// Uses the service account of the pod this process runs in.
+    pub fn in_cluster() -> Result<Self> {
+        let config = kube::Config::incluster().map_err(|error| Error::Config(error.into()))?;
+        Self::from_config(config)
+    }
+
+    /// Uses the kubeconfig of the user, or the service account of the pod.
+    pub async fn infer() -> Result<Self> {
+        let config = kube::Config::infer().await.map_err(|error| Error::Config(error.into()))?;
+        Self::from_config(config)
+    }
+
+    pub fn kube(&self) -> &kube::Client {
+        &self.kube
+    }
+
+    /// Requests about all objects of a resource; narrow it with [`Api::namespaced`].
+    pub fn api(&self, gvr: &Gvr) -> Api {
+        Api::new(self.clone(), gvr.clone())
+    }
+
+    /// Reads any path of the server as JSON.
+    pub async fn get_path(&self, path: &str, accept: &str) -> Result<Value> {
+        let request = Request::get(path).header(header::ACCEPT, accept).body(Body::empty());
+        let request = request.map_err(|error| Error::transport(format!("GET {path}"), error))?;
+        self.request_json(request).await
+    }
+
+    /// Sends a request and returns the whole answer, or the error it carries.
+    pub async fn request_bytes(&self, request: Request<Body>) -> Result<Bytes> {
+        let attempt = describe(request.method(), request.uri().path());
+        let response = self.send(request).await?;
+        let body = response.into_body().collect().await;
+        Ok(body.map_err(|error| Error::transport(attempt, error))?.to_bytes())
+    }
+
+    pub async fn request_json(&self, request: Request<Body>) -> Result<Value> {
+        let attempt = describe(request.method(), request.uri().path());
+        let bytes = self.request_bytes(request).await?;
+        serde_json::from_slice(&bytes).map_err(|source| Error::Decode { attempt, source })
+    }
+
+    /// Sends a request and returns its answer once it is known to be no error.
+    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>> {
+        let attempt = describe(request.method(), request.uri().path());
+        let response = self
+            .kube
+            .send(request)
+            .await
+            .map_err(|error| Error::transport(attempt.as_str(), error))?;
+        let status = response.status();
+        if !status.is_client_error() && !status.is_server_error() {
+            return Ok(response);
+        }
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| Error::transport(attempt, error))?.to_bytes();
+        Err(Error::Api(Box::new(refusal(status, &body))))
+    }
+}
+
+fn describe(method: &Method, path: &str) -> String {
+    format!("{method} {path}")
+}
+
+/// Proxies answer in plain text, so whatever is no `Status` becomes the message.
+fn refusal(status: StatusCode, body: &[u8]) -> ApiError {
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value) if value.get("kind").is_some_and(|kind| kind == "Status") => {
+            ApiError::from_status(&value, status.as_u16())
+        }
+        _ => ApiError {
+            code: status.as_u16(),
+            message: String::from_utf8_lossy(body).trim().to_owned(),
+            ..ApiError::default()
+        },
+    }
+}

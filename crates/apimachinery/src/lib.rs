@@ -8,6 +8,7 @@ pub mod decode;
 pub mod field;
 pub mod gvk;
 pub mod int_or_string;
+pub mod managed;
 pub mod names;
 pub mod object;
 pub mod patch;

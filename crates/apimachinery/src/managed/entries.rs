@@ -1,0 +1,177 @@
+//! The entries of `metadata.managedFields`: reading, writing, order, and the limit on their number.
+
+use serde_json::{Map, Value, json};
+
+use super::set::FieldSet;
+use crate::field::quote;
+use crate::object::ObjectExt;
+
+/// Update entries an object keeps; older ones are merged.
+const MAX_UPDATE_ENTRIES: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+/// How a manager came to own its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+/// The fields one manager owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+    pub(super) time: Option<String>,
+    pub(super) fields: FieldSet,
+}
+
+impl Entry {
+    /// Whether both are the same manager. One that applies is the same in every version.
+    pub(super) fn is_same_manager(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    fn decode(entry: &Value, index: usize) -> Result<Self, String> {
+        let text = |field: &str| entry.str_at(&[field]).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        };
+        if text("apiVersion").is_empty() {
+            return Err("apiVersion must not be empty".to_owned());
+        }
+        match text("fieldsType") {
+            "FieldsV1" => {}
+            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+            other => {
+                let other = quote(other);
+                return Err(format!("invalid fieldsType {other} in managed fields entry {index}"));
+            }
+        }
+        let fields = match entry.get("fieldsV1") {
+            None | Some(Value::Null) => FieldSet::default(),
+            Some(fields) => FieldSet::decode(fields).map_err(|error| error.to_string())?,
+        };
+        Ok(Self {
+            manager: text("manager").to_owned(),
+            operation,
+            api_version: text("apiVersion").to_owned(),
+            subresource: text("subresource").to_owned(),
+            time: entry.str_at(&["time"]).map(str::to_owned),
+            fields,
+        })
+    }
+
+    fn encode(&self) -> Value {
+        let operation = match self.operation {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        };
+        let mut entry = json!({
+            "manager": self.manager,
+            "operation": operation,
+            "apiVersion": self.api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.encode(),
+        });
+        if let Some(time) = &self.time {
+            entry["time"] = time.as_str().into();
+        }
+        if !self.subresource.is_empty() {
+            entry["subresource"] = self.subresource.as_str().into();
+        }
+        entry
+    }
+
+    /// The manager as a conflict names it.
+    pub(super) fn describe(&self) -> String {
+        let mut text = quote(&self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", quote(&self.subresource)));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(&format!(" using {}", self.api_version));
+        }
+        text
+    }
+}
+
+/// Reads entries; of several for one manager the last counts.
+pub(super) fn decode(entries: &[Value]) -> Result<Vec<Entry>, String> {
+    let mut decoded: Vec<Entry> = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        let entry = Entry::decode(entry, index)?;
+        decoded.retain(|one| !one.is_same_manager(&entry));
+        decoded.push(entry);
+    }
+    Ok(decoded)
+}
+
+/// Writes entries into an object's metadata; none at all leaves no field.
+pub(super) fn store(object: &mut Value, mut entries: Vec<Entry>) {
+    entries.sort_by(|a, b| order(a).cmp(&order(b)));
+    let Some(metadata) = object
+        .as_object_mut()
+        .map(|object| object.entry("metadata").or_insert_with(|| Value::Object(Map::new())))
+    else {
+        return;
+    };
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    if entries.is_empty() {
+        metadata.remove("managedFields");
+    } else {
+        let entries: Vec<Value> = entries.iter().map(Entry::encode).collect();
+        metadata.insert("managedFields".to_owned(), entries.into());
+    }
+}
+
+/// Entries lie by operation, then age.
+fn order(entry: &Entry) -> (Operation, &str, &str, &str, &str) {
+    (
+        entry.operation,
+        entry.time.as_deref().unwrap_or_default(),
+        &entry.manager,
+        &entry.api_version,
+        &entry.subresource,
+    )
+}
+
+/// Merges the oldest Update entries of a version into one until few enough are left.
+pub(super) fn cap(entries: &mut Vec<Entry>) {
+    let mut updaters: Vec<Entry> =
+        entries.iter().filter(|one| one.operation == Operation::Update).cloned().collect();
+    let mut left = updaters.len();
+    updaters.sort_by(|a, b| order(a).cmp(&order(b)));
+    let mut firsts: Vec<Entry> = Vec::new();
+    for entry in updaters {
+        if left <= MAX_UPDATE_ENTRIES {
+            return;
+        }
+        let Some(first) = firsts.iter().find(|one| one.api_version == entry.api_version) else {
+            firsts.push(entry);
+            continue;
+        };
+        let mut bucket = Entry {
+            manager: ANCIENT.to_owned(),
+            subresource: String::new(),
+            time: entry.time.clone(),
+            ..first.clone()
+        };
+        // The first of its version gives its fields to the bucket once; later ones only join.
+        match entries.iter().position(|one| one.is_same_manager(&bucket)) {
+            Some(index) => bucket.fields = entries.remove(index).fields,
+            None => entries.retain(|one| !one.is_same_manager(first)),
+        }
+        bucket.fields = bucket.fields.union(&entry.fields);
+        entries.retain(|one| !one.is_same_manager(&entry));
+        entries.push(bucket);
+        left -= 1;
+    }
+}

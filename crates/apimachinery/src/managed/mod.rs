@@ -1,0 +1,148 @@
+//! Field ownership: `metadata.managedFields` on every write, and server-side apply.
+//!
+//! Every write has a manager. A plain write makes its manager the owner of what it changed; an apply
+//! makes it the owner of what it states, refuses to change what others own unless forced, and removes
+//! what it stated before and states no more. Decoding, defaulting and validating the results is the
+//! caller's part.
+
+mod apply;
+mod entries;
+mod place;
+mod scale;
+mod set;
+mod typed;
+mod update;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use apply::apply;
+pub use scale::{scale_from_parent, scale_to_parent};
+pub use set::{DecodeError, FieldSet, Step};
+pub use update::update;
+
+use crate::gvk::Gvk;
+use crate::object::ObjectExt;
+use crate::schema::Cursor;
+use crate::time::format_time;
+use entries::{Entry, Operation};
+use place::Place;
+
+/// Fields no manager owns: they identify the object or belong to the server.
+const STRIPPED: &[&[&str]] = &[
+    &["apiVersion"],
+    &["kind"],
+    &["metadata"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "clusterName"],
+    &["metadata", "generation"],
+    &["metadata", "managedFields"],
+    &["metadata", "resourceVersion"],
+];
+
+/// The other versions an object is served in, for managers that wrote in them.
+pub trait Versions {
+    /// The object in that version, or nothing if the version is not served any more.
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
+    fn schema(&self, api_version: &str) -> Option<Cursor<'_>>;
+}
+
+/// Who writes what, and when.
+pub struct WriteContext<'a> {
+    /// Empty means unknown.
+    pub manager: &'a str,
+    /// The kind the request is about; its version is that of the request.
+    pub gvk: &'a Gvk,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    pub now: Timestamp,
+    /// Fields (with all below them) that writes through this endpoint do not reach.
+    pub reset_fields: &'a [&'a [&'a str]],
+    /// Without it, all versions are taken to look alike.
+    pub versions: Option<&'a dyn Versions>,
+}
+
+impl<'a> WriteContext<'a> {
+    /// A write to the object itself, through which all of it can be reached.
+    pub fn new(manager: &'a str, gvk: &'a Gvk, now: Timestamp) -> Self {
+        Self { manager, gvk, subresource: "", now, reset_fields: &[], versions: None }
+    }
+
+    fn entry(&self, manager: &str, operation: Operation) -> Entry {
+        Entry {
+            manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
+            operation,
+            api_version: self.gvk.api_version(),
+            subresource: self.subresource.to_owned(),
+            time: Some(format_time(self.now)),
+            fields: FieldSet::default(),
+        }
+    }
+
+    fn unreachable_fields(&self) -> FieldSet {
+        FieldSet::of_fields(self.reset_fields)
+    }
+}
+
+/// A pair of objects in one version, with the place that describes both.
+struct View<'v> {
+    old: Value,
+    new: Value,
+    place: Place<'v>,
+}
+
+/// Both objects as a manager of `api_version` sees them, or nothing if nobody can any more.
+fn view<'v>(
+    ctx: &WriteContext<'v>,
+    old: &Value,
+    new: &Value,
+    place: Place<'v>,
+    api_version: &str,
+) -> Option<View<'v>> {
+    match ctx.versions {
+        Some(versions) if api_version != ctx.gvk.api_version() => Some(View {
+            old: versions.convert(old, api_version)?,
+            new: versions.convert(new, api_version)?,
+            place: Place::root(versions.schema(api_version)),
+        }),
+        _ => Some(View { old: old.clone(), new: new.clone(), place }),
+    }
+}
+
+/// Whether two objects differ at most in the times of their managed fields, so that writing the
+/// second over the first would change nothing.
+pub fn same_ignoring_timestamps(a: &Value, b: &Value) -> bool {
+    let untimed = |entries: &[Value]| -> Vec<Value> {
+        let untimed = entries.iter().cloned().map(|mut entry| {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("time");
+            }
+            entry
+        });
+        untimed.collect()
+    };
+    let entries = |object: &Value| untimed(object.list_at(&["metadata", "managedFields"]));
+    entries(a) == entries(b) && same_except_managed_fields(a, b)
+}
+
+fn same_except_managed_fields(a: &Value, b: &Value) -> bool {
+    let equal = |a: &Value, b: &Value, skip: &str, inner: &dyn Fn(&Value, &Value) -> bool| {
+        let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+        let others =
+            |map: &serde_json::Map<String, Value>| map.keys().filter(|key| *key != skip).count();
+        others(a) == others(b)
+            && a.iter().all(|(key, a)| match b.get(key) {
+                Some(b) if key == skip => inner(a, b),
+                Some(b) => a == b,
+                None => key == skip,
+            })
+    };
+    equal(a, b, "metadata", &|a, b| equal(a, b, "managedFields", &|_, _| true))
+}
+
+#[cfg(test)]
+mod tests;

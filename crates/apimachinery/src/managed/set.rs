@@ -1,0 +1,285 @@
+//! Sets of field paths, kept as tries: the algebra ownership is computed with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+use super::place::Place;
+use crate::field::quote;
+
+/// One step of a path. Keys and values are kept as canonical JSON text, which makes them comparable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    Field(String),
+    /// An element of a list with keys, by its key fields.
+    Key(String),
+    /// An element of a set, by itself.
+    Value(String),
+    Index(u64),
+}
+
+impl Step {
+    pub(super) fn key(fields: Map<String, Value>) -> Self {
+        Self::Key(canonical(&Value::Object(fields)))
+    }
+
+    pub(super) fn value(value: &Value) -> Self {
+        Self::Value(canonical(value))
+    }
+}
+
+/// JSON text in which whole numbers have one spelling.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| {
+                format!("{}:{}", Value::from(name.as_str()), canonical(value))
+            });
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Number(number) => whole(number).map_or(number.to_string(), |n| n.to_string()),
+        other => other.to_string(),
+    }
+}
+
+fn whole(number: &Number) -> Option<i64> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scalar = |value: &Value| match value {
+            Value::String(text) => quote(text),
+            other => other.to_string(),
+        };
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Key(text) => {
+                let fields = parsed(text);
+                let fields = fields.as_object().into_iter().flatten();
+                let fields: Vec<String> =
+                    fields.map(|(name, value)| format!("{name}={}", scalar(value))).collect();
+                write!(f, "[{}]", fields.join(","))
+            }
+            Self::Value(text) => write!(f, "[={}]", scalar(&parsed(text))),
+            Self::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+/// A set of paths. A node that is neither owned nor has children is never kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldSet(pub(super) BTreeMap<Step, Node>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Node {
+    /// The path that ends here is in the set.
+    pub(super) owned: bool,
+    pub(super) children: FieldSet,
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.owned && self.children.is_empty()
+    }
+}
+
+impl FieldSet {
+    /// A set of paths made of field names only.
+    pub fn of_fields(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let steps: Vec<Step> =
+                path.iter().map(|name| Step::Field((*name).to_owned())).collect();
+            set.insert(&steps);
+        }
+        set
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn insert(&mut self, path: &[Step]) {
+        let Some((last, parents)) = path.split_last() else { return };
+        let mut set = self;
+        for step in parents {
+            set = &mut set.0.entry(step.clone()).or_default().children;
+        }
+        set.0.entry(last.clone()).or_default().owned = true;
+    }
+
+    pub fn contains(&self, path: &[Step]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.owns(last),
+            [first, rest @ ..] => self.below(first).is_some_and(|set| set.contains(rest)),
+        }
+    }
+
+    pub(super) fn owns(&self, step: &Step) -> bool {
+        self.0.get(step).is_some_and(|node| node.owned)
+    }
+
+    /// The paths that begin with `step`, without it.
+    pub(super) fn below(&self, step: &Step) -> Option<&Self> {
+        self.0.get(step).map(|node| &node.children).filter(|set| !set.is_empty())
+    }
+
+    /// Adds a node found elsewhere; an empty one is dropped.
+    pub(super) fn graft(&mut self, step: Step, node: Node) {
+        if !node.is_empty() {
+            self.0.insert(step, node);
+        }
+    }
+
+    pub fn union(&self, other: &Self) -> Self {
+        let mut union = self.clone();
+        for (step, node) in &other.0 {
+            let into = union.0.entry(step.clone()).or_default();
+            into.owned |= node.owned;
+            into.children = into.children.union(&node.children);
+        }
+        union
+    }
+
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.zip(other, |mine, theirs| Node {
+            owned: mine.owned && theirs.owned,
+            children: mine.children.intersection(&theirs.children),
+        })
+    }
+
+    /// The paths that are not in `other`; children of a removed path stay.
+    pub fn difference(&self, other: &Self) -> Self {
+        self.subtract(other, |mine, theirs| Node {
+            owned: mine.owned && !theirs.owned,
+            children: mine.children.difference(&theirs.children),
+        })
+    }
+
+    /// The paths that are neither in `other` nor below one that is.
+    pub fn recursive_difference(&self, other: &Self) -> Self {
+        self.subtract(other, |mine, theirs| {
+            if theirs.owned {
+                return Node::default();
+            }
+            Node {
+                owned: mine.owned,
+                children: mine.children.recursive_difference(&theirs.children),
+            }
+        })
+    }
+
+    fn zip(&self, other: &Self, join: impl Fn(&Node, &Node) -> Node) -> Self {
+        let mut result = Self::default();
+        for (step, mine) in &self.0 {
+            if let Some(theirs) = other.0.get(step) {
+                result.graft(step.clone(), join(mine, theirs));
+            }
+        }
+        result
+    }
+
+    fn subtract(&self, other: &Self, reduce: impl Fn(&Node, &Node) -> Node) -> Self {
+        let mut result = Self::default();
+        for (step, mine) in &self.0 {
+            let left = other.0.get(step).map_or_else(|| mine.clone(), |node| reduce(mine, node));
+            result.graft(step.clone(), left);
+        }
+        result
+    }
+
+    /// Adds the declared fields on the way to each path, which the wire form leaves out.
+    pub(super) fn with_declared_parents(&self, place: Place<'_>) -> Self {
+        let mut result = Self::default();
+        for (step, node) in &self.0 {
+            let (below, declared) = match step {
+                Step::Field(name) => place.static_field(name),
+                Step::Key(_) => (place.static_items(), false),
+                _ => (Place::Unknown, false),
+            };
+            let owned = node.owned || (declared && !node.children.is_empty());
+            let children = node.children.with_declared_parents(below);
+            result.graft(step.clone(), Node { owned, children });
+        }
+        result
+    }
+
+    /// All paths as text; those of one level come before those of the next.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.collect_paths("", &mut paths);
+        paths
+    }
+
+    fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
+        let owned = self.0.iter().filter(|(_, node)| node.owned);
+        paths.extend(owned.map(|(step, _)| format!("{prefix}{step}")));
+        for (step, node) in &self.0 {
+            node.children.collect_paths(&format!("{prefix}{step}"), paths);
+        }
+    }
+}
+
+/// Text that is no set of fields.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(String);
+
+impl FieldSet {
+    /// The `fieldsV1` form.
+    pub fn encode(&self) -> Value {
+        let encode_node = |node: &Node| {
+            let mut value = node.children.encode();
+            if node.owned && !node.children.is_empty() {
+                value["."] = Value::Object(Map::new());
+            }
+            value
+        };
+        let encode_step = |step: &Step| match step {
+            Step::Field(name) => format!("f:{name}"),
+            Step::Key(text) => format!("k:{text}"),
+            Step::Value(text) => format!("v:{text}"),
+            Step::Index(index) => format!("i:{index}"),
+        };
+        let fields = self.0.iter().map(|(step, node)| (encode_step(step), encode_node(node)));
+        Value::Object(fields.collect())
+    }
+
+    /// Reads the `fieldsV1` form.
+    pub fn decode(fields: &Value) -> Result<Self, DecodeError> {
+        let Value::Object(fields) = fields else {
+            return Err(DecodeError("fields must be a map".to_owned()));
+        };
+        let mut set = Self::default();
+        for (key, value) in fields.iter().filter(|(key, _)| *key != ".") {
+            let step = decode_step(key)?;
+            let children = Self::decode(value)?;
+            let owned = children.is_empty() || value.get(".").is_some();
+            set.graft(step, Node { owned, children });
+        }
+        Ok(set)
+    }
+}
+
+fn decode_step(text: &str) -> Result<Step, DecodeError> {
+    let wrong = |why: &str| DecodeError(format!("{why}: {}", quote(text)));
+    let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("missing colon in key"))?;
+    let parsed = || {
+        serde_json::from_str::<Value>(rest).map_err(|_| wrong("unable to parse the value in key"))
+    };
+    match kind {
+        "f" => Ok(Step::Field(rest.to_owned())),
+        "k" => match parsed()? {
+            Value::Object(fields) => Ok(Step::key(fields)),
+            _ => Err(wrong("no map in key")),
+        },
+        "v" => parsed().map(|value| Step::value(&value)),
+        "i" => rest.parse().map(Step::Index).map_err(|_| wrong("no number in key")),
+        _ => Err(wrong("unsupported type of key")),
+    }
+}

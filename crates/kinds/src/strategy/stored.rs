@@ -92,7 +92,11 @@ pub(super) fn generate_selector(job: &mut Value) {
         return;
     }
     let (name, uid) = (job.name().to_owned(), job.uid().to_owned());
-    let labels = job.map_at_mut(&["spec", "template", "metadata", "labels"]);
+    // Compat: labels a job got from its template follow the template here too.
+    const TEMPLATE_LABELS: &[&str] = &["spec", "template", "metadata", "labels"];
+    let shares_labels = job.map_at(TEMPLATE_LABELS).is_some()
+        && job.map_at(TEMPLATE_LABELS) == job.map_at(&["metadata", "labels"]);
+    let labels = job.map_at_mut(TEMPLATE_LABELS);
     for (label, value) in [
         ("job-name", &name),
         ("batch.kubernetes.io/job-name", &name),
@@ -100,6 +104,10 @@ pub(super) fn generate_selector(job: &mut Value) {
         ("batch.kubernetes.io/controller-uid", &uid),
     ] {
         labels.entry(label).or_insert_with(|| value.as_str().into());
+    }
+    if shares_labels {
+        let labels = labels.clone();
+        job.set(&["metadata", "labels"], labels);
     }
     job.map_at_mut(&["spec", "selector", "matchLabels"])
         .entry("batch.kubernetes.io/controller-uid")

@@ -1,0 +1,15 @@
+//! The core group: pods and everything around them.
+
+pub(crate) mod config;
+pub(crate) mod container;
+pub(crate) mod node;
+pub(crate) mod persistent;
+pub(crate) mod pod;
+mod pod_status;
+pub(crate) mod quota;
+mod resize;
+pub(crate) mod resources;
+pub(crate) mod scheduling;
+pub(crate) mod security;
+pub(crate) mod service;
+pub(crate) mod volumes;

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::set::Step;
-use crate::schema::{Additional, Cursor, ListType, MapType, Presence, Schema, Type};
+use crate::decode::normalise;
+use crate::schema::{Additional, Cursor, ListType, MapType, Schema, Type};
 
 /// Metadata as every object has it, for schemas that do not spell it out.
 static OBJECT_META: LazyLock<Schema> = LazyLock::new(|| {
@@ -239,11 +240,12 @@ impl<'a> Place<'a> {
     /// The object of this kind with nothing set, as a Go server sees it: structures that are no
     /// pointers are there even when empty. Custom resources have no such structures.
     pub(super) fn empty(self) -> Value {
+        let nothing = || Value::Object(Map::new());
         match self {
             Self::Declared { cursor, .. } if cursor.definition().is_some() => {
-                empty_structure(cursor, 0)
+                normalise(nothing(), cursor).unwrap_or_else(|_| nothing())
             }
-            _ => Value::Object(Map::new()),
+            _ => nothing(),
         }
     }
 }
@@ -276,27 +278,4 @@ fn identify_in_set(item: &Value) -> Result<Step, String> {
         scalar => return Ok(Step::value(scalar)),
     }
     .to_owned())
-}
-
-fn empty_structure(cursor: Cursor<'_>, depth: usize) -> Value {
-    let mut empty = Map::new();
-    for (name, property) in cursor.properties() {
-        let node = property.schema();
-        let is_structure = node.kind == Type::Object && !node.properties.is_empty();
-        let value = match property.site().presence {
-            Presence::OmitEmpty | Presence::Always if is_structure && depth < 32 => {
-                empty_structure(property, depth + 1)
-            }
-            Presence::Always => match node.kind {
-                Type::String => "".into(),
-                Type::Integer | Type::Number => 0.into(),
-                Type::Boolean => false.into(),
-                _ => Value::Null,
-            },
-            Presence::Nullable => Value::Null,
-            Presence::OmitEmpty | Presence::Pointer | Presence::OmitZero => continue,
-        };
-        empty.insert(name.to_owned(), value);
-    }
-    Value::Object(empty)
 }

@@ -167,6 +167,17 @@ fn managed_fields_are_reset_by_an_empty_list_and_kept_by_none() {
 }
 
 #[test]
+fn the_wish_to_reset_survives_decoding() {
+    let request = json!({"metadata": {"name": "t", "managedFields": []}});
+    let mut decoded = json!({"metadata": {"name": "t"}});
+    carry_reset(&request, &mut decoded);
+    assert_eq!(decoded, request);
+    let mut kept = json!({"metadata": {"name": "t"}});
+    carry_reset(&json!({"metadata": {"managedFields": null}}), &mut kept);
+    assert_eq!(kept, json!({"metadata": {"name": "t"}}));
+}
+
+#[test]
 fn eleven_updaters_leave_ten_entries_and_the_oldest_are_merged() {
     let mut story = Story::new();
     let mut data = serde_json::Map::new();

@@ -36,6 +36,13 @@ pub fn update(
     entries::store(new, owners);
 }
 
+/// Keeps the wish to reset managed fields through decoding, which drops the empty list it is made of.
+pub fn carry_reset(request: &Value, decoded: &mut Value) {
+    if request.at(MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        decoded.set(MANAGED_FIELDS, Vec::<Value>::new());
+    }
+}
+
 /// The entries a write starts from: what it brings along, else what is stored. An empty list, or a
 /// list of one empty entry, resets them.
 fn owners_before(live: Option<&Value>, new: &Value, ctx: &WriteContext<'_>) -> Vec<Entry> {

@@ -2,3 +2,4 @@
 
 pub mod combination;
 pub mod division;
+pub mod resources;

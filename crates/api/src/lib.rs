@@ -8,6 +8,7 @@
 // The macro that defines the types recurses once per field.
 #![recursion_limit = "256"]
 
+pub mod affinity;
 pub mod annotations;
 pub mod apps;
 pub mod autoscaling;
@@ -17,6 +18,7 @@ pub mod config;
 pub mod core;
 pub mod crd;
 pub mod event_reason;
+pub mod explain;
 pub mod features;
 pub mod finalizers;
 pub mod hpa;

@@ -1,5 +1,399 @@
 //! Filter, score, select and assign over a snapshot of clusters; returns placement and diagnosis.
+//!
+//! [`trigger::decide`] says whether a binding is due, [`schedule`] where it goes. Both are
+//! functions of their arguments: estimates, gates and history are passed in.
 
+mod assign;
 pub mod combination;
 pub mod division;
+mod estimate;
+pub mod reason;
 pub mod resources;
+mod rules;
+mod select;
+pub mod snapshot;
+#[cfg(test)]
+mod tests;
+pub mod trigger;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use karmada_api::explain::{AffinityAttempt, ClusterVerdict, Refusal, Scheduling};
+use karmada_api::policy::{Placement, SpreadFieldValue};
+use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus, TargetCluster};
+
+pub use estimate::Estimates;
+pub use rules::EnabledRules;
+
+use assign::Assignment;
+use estimate::Demand;
+use reason::{Failure, Rejection};
+use select::Need;
+use snapshot::{ClusterInfo, Snapshot};
+use trigger::Trigger;
+
+/// What the scheduler reads of a binding.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    pub spec: &'a ResourceBindingSpec,
+    pub status: &'a ResourceBindingStatus,
+    pub generation: i64,
+    pub deleting: bool,
+    /// The placement of the last decision, from its annotation.
+    pub applied_placement: Option<&'a str>,
+    pub peers: &'a Peers,
+}
+
+/// Other bindings of the same namespace in the same groups, this one left out.
+#[derive(Debug, Clone, Default)]
+pub struct Peers {
+    pub affinity: Vec<Peer>,
+    pub anti_affinity: Vec<Peer>,
+}
+
+/// A binding in the same group and where it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Peer {
+    pub clusters: Vec<String>,
+}
+
+/// Feature gates and flags.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub rules: EnabledRules,
+    /// Gate `CustomizedClusterResourceModeling`.
+    pub resource_models: bool,
+    /// Gate `MultiplePodTemplatesScheduling`.
+    pub multiple_pod_templates: bool,
+    /// Gate `WorkloadAffinity`.
+    pub workload_affinity: bool,
+    /// Flag `--enable-empty-workload-propagation`.
+    pub propagate_empty_workloads: bool,
+    /// Spreads over zones and providers too, not only over regions and clusters. Off by default:
+    /// the original only checks that clusters have these properties.
+    pub spread_by_zone_and_provider: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            rules: EnabledRules::default(),
+            resource_models: true,
+            multiple_pod_templates: false,
+            workload_affinity: false,
+            propagate_empty_workloads: false,
+            spread_by_zone_and_provider: false,
+        }
+    }
+}
+
+/// Where a workload goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// The affinity group that was used, where the placement has any.
+    pub affinity_name: Option<String>,
+    pub clusters: Vec<TargetCluster>,
+}
+
+/// A failed attempt of a group before the one that decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassedOver {
+    pub index: usize,
+    pub failure: Failure,
+}
+
+/// The result of a decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub result: Result<Placed, Failure>,
+    /// Affinity groups that failed, each worth an event.
+    pub passed_over: Vec<PassedOver>,
+}
+
+impl Outcome {
+    /// The message of the `Scheduled` condition.
+    pub fn message(&self) -> String {
+        match &self.result {
+            Ok(_) => "Binding has been scheduled successfully.".to_owned(),
+            Err(failure) => failure.to_string(),
+        }
+    }
+}
+
+/// Decides where the workload goes. `None` is returned for bindings without a placement.
+pub fn schedule(
+    subject: &Subject<'_>,
+    snapshot: &Snapshot,
+    estimates: &Estimates,
+    config: &Config,
+) -> Option<Outcome> {
+    let placement = subject.spec.placement.as_ref()?;
+    let cycle = Cycle { subject, placement, snapshot, estimates, config };
+    Some(cycle.run(&mut None))
+}
+
+/// Decides as [`schedule`] does and says why, for whoever asks.
+pub fn explain(
+    subject: &Subject<'_>,
+    snapshot: &Snapshot,
+    estimates: &Estimates,
+    config: &Config,
+    trigger: Option<Trigger>,
+) -> Option<(Outcome, Scheduling)> {
+    let placement = subject.spec.placement.as_ref()?;
+    let cycle = Cycle { subject, placement, snapshot, estimates, config };
+    let mut attempts = Some(Vec::new());
+    let outcome = cycle.run(&mut attempts);
+    let mut message = outcome.message();
+    if let Ok(placed) = &outcome.result {
+        message = format!("{message} Result: {}", show_targets(&placed.clusters));
+    }
+    let scheduling = Scheduling {
+        trigger: trigger
+            .map_or_else(|| "it was asked for".to_owned(), |trigger| trigger.to_string()),
+        attempts: attempts.unwrap_or_default(),
+        succeeded: outcome.result.is_ok(),
+        outcome: message,
+    };
+    Some((outcome, scheduling))
+}
+
+/// Targets as events show them: `{m1:2, m2:1}`.
+pub fn show_targets(targets: &[TargetCluster]) -> String {
+    let shown: Vec<String> =
+        targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+    format!("{{{}}}", shown.join(", "))
+}
+
+/// A cluster that passed all rules.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate<'a> {
+    cluster: &'a ClusterInfo,
+    tier: usize,
+    score: i64,
+    /// Room on top of what it has.
+    allocatable: i64,
+    /// Room including what it has.
+    available: i64,
+}
+
+impl Candidate<'_> {
+    /// Served first: lower tier, higher score, more room, smaller name.
+    fn order(&self, other: &Self) -> Ordering {
+        self.tier
+            .cmp(&other.tier)
+            .then_with(|| other.score.cmp(&self.score))
+            .then_with(|| other.available.cmp(&self.available))
+            .then_with(|| self.cluster.name.cmp(&other.cluster.name))
+    }
+}
+
+type Trace = Option<Vec<AffinityAttempt>>;
+
+struct Cycle<'a> {
+    subject: &'a Subject<'a>,
+    placement: &'a Placement,
+    snapshot: &'a Snapshot,
+    estimates: &'a Estimates,
+    config: &'a Config,
+}
+
+impl Cycle<'_> {
+    /// Tries the affinity groups in order, beginning with the one in use.
+    fn run(&self, trace: &mut Trace) -> Outcome {
+        let terms = &self.placement.cluster_affinities;
+        let mut passed_over = Vec::new();
+        if self.placement.cluster_affinity.is_some() || terms.is_empty() {
+            let result =
+                self.attempt(None, trace).map(|clusters| Placed { affinity_name: None, clusters });
+            return Outcome { result, passed_over };
+        }
+        let observed = &self.subject.status.scheduler_observed_affinity_name;
+        let start = if trigger::is_requested(self.subject) {
+            0
+        } else {
+            terms.iter().position(|term| term.affinity_name == *observed).unwrap_or(0)
+        };
+        for (index, term) in terms.iter().enumerate().skip(start) {
+            match self.attempt(Some(&term.affinity_name), trace) {
+                Ok(clusters) => {
+                    let affinity_name = Some(term.affinity_name.clone());
+                    return Outcome { result: Ok(Placed { affinity_name, clusters }), passed_over };
+                }
+                Err(failure) => passed_over.push(PassedOver { index, failure }),
+            }
+        }
+        // Compat: of all groups' failures the first one counts.
+        let first = passed_over.first().map(|passed| passed.failure.clone());
+        let failure = first.unwrap_or_else(|| Failure::Other("no affinity group".to_owned()));
+        Outcome { result: Err(failure), passed_over }
+    }
+
+    fn attempt(
+        &self,
+        affinity: Option<&str>,
+        trace: &mut Trace,
+    ) -> Result<Vec<TargetCluster>, Failure> {
+        let mut recorded = trace.as_ref().map(|_| AffinityAttempt {
+            affinity: affinity.map(str::to_owned),
+            ..AffinityAttempt::default()
+        });
+        let result = self.place(affinity, recorded.as_mut());
+        if let (Some(trace), Some(mut attempt)) = (trace, recorded) {
+            match &result {
+                Ok(targets) => mark_targets(&mut attempt.clusters, targets),
+                Err(failure) => attempt.error = Some(failure.to_string()),
+            }
+            trace.push(attempt);
+        }
+        result
+    }
+
+    fn place(
+        &self,
+        affinity: Option<&str>,
+        mut trace: Option<&mut AffinityAttempt>,
+    ) -> Result<Vec<TargetCluster>, Failure> {
+        let spec = self.subject.spec;
+        let attempt = rules::Attempt::new(spec, self.placement, affinity, self.subject.peers);
+        let counts_sets = self.counts_sets();
+        let demand = Demand::of(spec, counts_sets);
+        let candidates = self.candidates(&attempt, &demand, trace.as_deref_mut())?;
+        let replicas = i64::from(spec.replicas);
+        let need = match (trigger::is_duplicated(self.placement), counts_sets) {
+            (true, _) => Need::Anything,
+            (false, true) => Need::Room(1),
+            (false, false) => Need::Room(replicas),
+        };
+        let selected = select::select(
+            candidates,
+            self.placement,
+            replicas,
+            need,
+            self.config,
+            trace.as_deref_mut(),
+        )
+        .map_err(|failure| failure.prefixed("failed to select clusters: "))?;
+        if let Some(trace) = trace.as_deref_mut() {
+            mark_selected(&mut trace.clusters, &selected);
+        }
+        let overflows = attempt.tiers.as_ref().is_some_and(|tiers| tiers.len() > 1);
+        let fresh = trigger::is_requested(self.subject);
+        Assignment { spec, placement: self.placement, fresh, overflows, counts_sets }
+            .assign(&selected, self.config, trace)
+            .map_err(|failure| failure.prefixed("failed to assign replicas: "))
+    }
+
+    /// Component workloads are counted in whole sets where they must stay on one cluster.
+    fn counts_sets(&self) -> bool {
+        self.config.multiple_pod_templates
+            && !self.subject.spec.components.is_empty()
+            && self.placement.spread_constraints.iter().any(|constraint| {
+                constraint.spread_by_field == SpreadFieldValue::Cluster
+                    && constraint.min_groups.0 == 1
+                    && constraint.max_groups.0 == 1
+            })
+    }
+
+    fn candidates<'c>(
+        &'c self,
+        attempt: &rules::Attempt<'_>,
+        demand: &Demand,
+        mut trace: Option<&mut AffinityAttempt>,
+    ) -> Result<Vec<Candidate<'c>>, Failure> {
+        let mut candidates = Vec::new();
+        let mut refused = Vec::new();
+        // Clusters on their way out take no part and give no reason.
+        for cluster in self.snapshot.clusters().iter().filter(|cluster| !cluster.deleting) {
+            match self.first_refusal(attempt, cluster) {
+                Some(rejection) => {
+                    if let Some(trace) = trace.as_deref_mut() {
+                        trace.clusters.push(self.all_refusals(attempt, cluster));
+                    }
+                    refused.push(rejection);
+                }
+                None => {
+                    let candidate = self.candidate(attempt, demand, cluster);
+                    if let Some(trace) = trace.as_deref_mut() {
+                        trace.clusters.push(describe(&candidate, demand));
+                    }
+                    candidates.push(candidate);
+                }
+            }
+        }
+        if candidates.is_empty() {
+            let clusters = self.snapshot.clusters().len();
+            return Err(Failure::NoClusterFits { clusters, reasons: refused });
+        }
+        Ok(candidates)
+    }
+
+    fn first_refusal(
+        &self,
+        attempt: &rules::Attempt<'_>,
+        cluster: &ClusterInfo,
+    ) -> Option<Rejection> {
+        let mut filters = self.config.rules.rules(self.config).filter_map(|rule| rule.filter);
+        filters.find_map(|filter| filter(attempt, cluster).err())
+    }
+
+    fn all_refusals(&self, attempt: &rules::Attempt<'_>, cluster: &ClusterInfo) -> ClusterVerdict {
+        let refusals = self.config.rules.rules(self.config).filter_map(|rule| {
+            let rejection = (rule.filter?)(attempt, cluster).err()?;
+            Some(Refusal { rule: rule.name.to_owned(), reason: rejection.to_string() })
+        });
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            rejected_by: refusals.collect(),
+            ..ClusterVerdict::default()
+        }
+    }
+
+    fn candidate<'c>(
+        &self,
+        attempt: &rules::Attempt<'_>,
+        demand: &Demand,
+        cluster: &'c Arc<ClusterInfo>,
+    ) -> Candidate<'c> {
+        let scores = self.config.rules.rules(self.config).filter_map(|rule| rule.score);
+        let allocatable = demand.allocatable(cluster, self.estimates, self.config);
+        let assigned = if attempt.is_target(cluster) {
+            let targets = &self.subject.spec.clusters;
+            targets.iter().find(|target| target.name == cluster.name).map_or(0, |t| t.replicas)
+        } else {
+            0
+        };
+        Candidate {
+            cluster,
+            tier: attempt.tier_of(cluster),
+            score: scores.map(|score| score(attempt, cluster)).sum(),
+            allocatable,
+            available: allocatable + i64::from(assigned),
+        }
+    }
+}
+
+fn describe(candidate: &Candidate<'_>, demand: &Demand) -> ClusterVerdict {
+    ClusterVerdict {
+        cluster: candidate.cluster.name.clone(),
+        tier: candidate.tier,
+        score: candidate.score,
+        allocatable: (!matches!(demand, Demand::Nothing)).then_some(candidate.allocatable),
+        ..ClusterVerdict::default()
+    }
+}
+
+fn mark_selected(verdicts: &mut [ClusterVerdict], selected: &[Candidate<'_>]) {
+    for verdict in verdicts {
+        verdict.selected =
+            selected.iter().any(|candidate| candidate.cluster.name == verdict.cluster);
+    }
+}
+
+fn mark_targets(verdicts: &mut [ClusterVerdict], targets: &[TargetCluster]) {
+    for verdict in verdicts {
+        let target = targets.iter().find(|target| target.name == verdict.cluster);
+        verdict.replicas = target.map(|target| target.replicas);
+    }
+}

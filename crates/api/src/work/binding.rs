@@ -234,6 +234,12 @@ text! {
 }
 
 impl ResourceBindingSpec {
+    /// Whether the template runs pods, as far as the binding tells.
+    pub fn is_workload(&self) -> bool {
+        self.replicas > 0 || self.replica_requirements.is_some() || !self.components.is_empty()
+    }
+
+    /// Whether the cluster is a target.
     pub fn target_contains(&self, cluster: &str) -> bool {
         self.clusters.iter().any(|target| target.name == cluster)
     }

@@ -8,6 +8,7 @@ pub mod authorize;
 pub mod bootstrap;
 pub mod bootstrap_token;
 pub mod client_certs;
+pub mod csr;
 pub mod escalation;
 pub mod impersonation;
 pub mod rbac;

@@ -1,0 +1,72 @@
+//! Uniqueness in lists that the schema declares to be sets or maps.
+
+use serde_json::{Map, Value};
+
+use crate::field::{FieldError, Path};
+use crate::schema::{Additional, Schema};
+
+/// Reports elements that appear, or whose keys appear, more than once.
+pub fn validate_lists(value: &Value, schema: &Schema, path: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    walk(value, schema, path, &mut errors);
+    errors
+}
+
+fn walk(value: &Value, schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(fields) => {
+            if let Additional::Schema(values) = &schema.additional {
+                for (key, value) in fields {
+                    walk(value, values, &path.key(key), errors);
+                }
+            }
+            for (key, value) in fields {
+                if let Some(property) = schema.properties.get(key.as_str()) {
+                    walk(value, property, &path.child(key), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            match schema.extensions.list_type.as_deref() {
+                Some("set") => check_unique(items, path, errors),
+                Some("map") => check_keys(items, &schema.extensions.list_map_keys, path, errors),
+                _ => {}
+            }
+            if let Some(element) = schema.items.as_deref() {
+                for (index, item) in items.iter().enumerate() {
+                    walk(item, element, &path.index(index), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_keys(items: &[Value], keys: &[String], path: &Path, errors: &mut Vec<FieldError>) {
+    let is_wrong = |item: &Value| !item.is_object() && !item.is_null();
+    if let Some((index, item)) = items.iter().enumerate().find(|(_, item)| is_wrong(item)) {
+        let detail = "must be an object for an array of list-type map";
+        errors.push(FieldError::invalid(&path.index(index), item.clone(), detail));
+        return;
+    }
+    let identities: Vec<Value> = items
+        .iter()
+        .map(|item| {
+            let pairs = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+            Value::Object(pairs.collect::<Map<_, _>>())
+        })
+        .collect();
+    check_unique(&identities, path, errors);
+}
+
+/// Each value that occurs again is reported once, at its second place.
+fn check_unique(items: &[Value], path: &Path, errors: &mut Vec<FieldError>) {
+    let mut times: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        let seen = times.entry(item.to_string()).or_default();
+        *seen += 1;
+        if *seen == 2 {
+            errors.push(FieldError::duplicate(&path.index(index), item.clone()));
+        }
+    }
+}

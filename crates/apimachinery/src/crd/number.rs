@@ -1,0 +1,64 @@
+//! Numbers as Go prints them in messages, and the checks schemas make on them.
+
+use serde_json::{Number, Value};
+
+use crate::field::Shown;
+
+/// Prints a floating-point number as Go's `%v` does: shortest digits, an exponent from 10^6
+/// on or below 10^-4.
+pub(super) fn go_float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let Ok(exponent) = exponent.parse::<i32>() else { return scientific };
+    if (-4..6).contains(&exponent) {
+        return format!("{number}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+/// The number as an error shows it.
+pub(super) fn shown(number: &Number) -> Shown {
+    match number.as_i64() {
+        Some(whole) => Shown::Json(whole.into()),
+        None => Shown::Verbatim(go_float(number.as_f64().unwrap_or_default())),
+    }
+}
+
+/// Whether a float holds a whole number JSON readers agree on.
+pub(super) fn is_whole(number: f64) -> bool {
+    number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0
+}
+
+/// Turns floats that are whole numbers into integers, as writing and reading JSON in Go does.
+pub(super) fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|f| !number.is_i64() && is_whole(*f)) {
+                // Whole and below 2^53, so the cast is exact.
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(fields) => fields.values_mut().for_each(settle),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_in_go() {
+        for (number, text) in [
+            (1.5, "1.5"),
+            (10.0, "10"),
+            (1e5, "100000"),
+            (1_234_567.0, "1.234567e+06"),
+            (0.000_01, "1e-05"),
+        ] {
+            assert_eq!(go_float(number), text);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What happens to a custom resource before validation: metadata is brought into shape, unknown fields are
+//! pruned, nulls dropped and defaults filled in.
+
+use serde_json::{Map, Value};
+
+use super::number::settle;
+use crate::decode::{self, Problems};
+use crate::field::{FieldError, Path, go_json};
+use crate::schema::{Additional, Cursor, Schema};
+
+/// Fields every resource has, whatever its schema says.
+const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Removes fields the schema does not know and returns their paths, sorted. The value is a whole resource.
+pub fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
+    let mut pruned = Pruned { unknown: Vec::new(), at_root: true };
+    pruned.prune(value, Some(schema), true, "");
+    pruned.unknown.sort();
+    pruned.unknown
+}
+
+/// Prunes a part of a resource, such as a default.
+pub(super) fn prune_part(value: &mut Value, schema: &Schema) {
+    let mut pruned = Pruned { unknown: Vec::new(), at_root: false };
+    pruned.prune(value, Some(schema), schema.extensions.embedded_resource, "");
+}
+
+struct Pruned {
+    unknown: Vec<String>,
+    /// Meta fields directly under the root are never reported.
+    at_root: bool,
+}
+
+impl Pruned {
+    fn prune(&mut self, value: &mut Value, schema: Option<&Schema>, embedded: bool, path: &str) {
+        let preserve = schema.is_some_and(|schema| schema.extensions.preserve_unknown_fields);
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|key, value| {
+                    if embedded && META_FIELDS.contains(&key.as_str()) {
+                        return true;
+                    }
+                    let Some(field) = known_field(schema, key) else {
+                        let is_meta =
+                            self.at_root && path.is_empty() && META_FIELDS.contains(&key.as_str());
+                        if !preserve && !is_meta {
+                            self.unknown.push(join(path, key));
+                        }
+                        return preserve;
+                    };
+                    // Under a preserving node, values of a map without schema are left alone.
+                    if field.is_some() || !preserve {
+                        let embedded = field.is_some_and(|f| f.extensions.embedded_resource);
+                        self.prune(value, field, embedded, &join(path, key));
+                    }
+                    true
+                });
+            }
+            Value::Array(items) => {
+                let element = schema.and_then(|schema| schema.items.as_deref());
+                if preserve && element.is_none() {
+                    return;
+                }
+                let embedded = element.is_some_and(|e| e.extensions.embedded_resource);
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.prune(item, element, embedded, &format!("{path}[{index}]"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The schema of a field; `Some(None)` when any value is allowed without one.
+fn known_field<'s>(schema: Option<&'s Schema>, key: &str) -> Option<Option<&'s Schema>> {
+    let schema = schema?;
+    if let Some(property) = schema.properties.get(key) {
+        return Some(Some(property));
+    }
+    match &schema.additional {
+        Additional::Unspecified => None,
+        Additional::Allowed | Additional::Forbidden => Some(None),
+        Additional::Schema(values) => Some(Some(values)),
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// Drops nulls that are neither allowed nor replaced by a default.
+pub fn drop_nulls(value: &mut Value, schema: &Schema) {
+    match value {
+        Value::Object(fields) => fields.retain(|key, value| {
+            let Some(Some(field)) = known_field(Some(schema), key) else { return true };
+            if value.is_null() && !field.nullable && field.default.is_none() {
+                return false;
+            }
+            drop_nulls(value, field);
+            true
+        }),
+        Value::Array(items) => {
+            if let Some(element) = schema.items.as_deref() {
+                items.iter_mut().for_each(|item| drop_nulls(item, element));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fills in defaults; a null counts as absent where null is not allowed.
+pub fn default(value: &mut Value, schema: &Schema) {
+    match value {
+        Value::Object(fields) => {
+            for (key, property) in &schema.properties {
+                let Some(default) = &property.default else { continue };
+                let stands = fields.get(&**key).is_some_and(|v| !v.is_null() || property.nullable);
+                if !stands {
+                    fields.insert(key.to_string(), (**default).clone());
+                }
+            }
+            for (key, value) in fields.iter_mut() {
+                if let Some(Some(field)) = known_field(Some(schema), key) {
+                    default_in_place(value, field);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(element) = schema.items.as_deref() {
+                items.iter_mut().for_each(|item| default_in_place(item, element));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default_in_place(value: &mut Value, schema: &Schema) {
+    if value.is_null()
+        && !schema.nullable
+        && let Some(default) = &schema.default
+    {
+        *value = (**default).clone();
+    }
+    default(value, schema);
+}
+
+/// Brings the metadata of the resource and of resources inside it into the shape of `object_meta`, noting
+/// unknown fields. An error is the text that refuses the body.
+pub fn coerce_metadata(
+    value: &mut Value,
+    schema: &Schema,
+    object_meta: Cursor<'_>,
+    problems: &mut Problems,
+) -> Result<(), String> {
+    let mut unknown = Vec::new();
+    let result =
+        Coercion { object_meta, unknown: &mut unknown }.coerce(value, schema, true, &Path::root());
+    unknown.sort();
+    unknown.iter().for_each(|path| problems.unknown(path));
+    // The root's own metadata is refused in the decoder's words, without a path.
+    result.map_err(|error| match error.path.as_str() {
+        "metadata" => error.detail,
+        _ => error.to_string(),
+    })
+}
+
+struct Coercion<'a, 'u> {
+    object_meta: Cursor<'a>,
+    unknown: &'u mut Vec<String>,
+}
+
+impl Coercion<'_, '_> {
+    fn coerce(
+        &mut self,
+        value: &mut Value,
+        schema: &Schema,
+        embedded: bool,
+        path: &Path,
+    ) -> Result<(), FieldError> {
+        match value {
+            Value::Object(fields) => {
+                if embedded {
+                    self.coerce_resource(fields, path)?;
+                }
+                for (key, value) in fields.iter_mut() {
+                    let Some(Some(field)) = known_field(Some(schema), key) else { continue };
+                    let path = if schema.properties.contains_key(key.as_str()) {
+                        path.child(key)
+                    } else {
+                        path.key(key)
+                    };
+                    self.coerce(value, field, field.extensions.embedded_resource, &path)?;
+                }
+                Ok(())
+            }
+            Value::Array(items) => {
+                let Some(element) = schema.items.as_deref() else { return Ok(()) };
+                let embedded = element.extensions.embedded_resource;
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.coerce(item, element, embedded, &path.index(index))?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn coerce_resource(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        path: &Path,
+    ) -> Result<(), FieldError> {
+        for key in ["apiVersion", "kind"] {
+            if let Some(value) = fields.get(key).filter(|value| !value.is_string()) {
+                let path = path.child(key);
+                return Err(FieldError::invalid(&path, value.clone(), "must be a string"));
+            }
+        }
+        let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
+        let path = path.child("metadata");
+        if metadata.is_null() {
+            *metadata = Value::Object(Map::new());
+        }
+        let unknown = decode::unknown_fields(metadata, self.object_meta);
+        for line in unknown.lines() {
+            if let Some(field) = line.split('"').nth(1) {
+                self.unknown.push(path.child(field).to_string());
+            }
+        }
+        match decode::normalise(metadata.clone(), self.object_meta) {
+            Ok(shaped) => {
+                *metadata = shaped;
+                Ok(())
+            }
+            Err(mismatch) => {
+                let shown = crate::field::Shown::Verbatim(go_json(metadata));
+                Err(FieldError::invalid(&path, shown, mismatch.to_string()))
+            }
+        }
+    }
+}
+
+/// Everything a written resource goes through between text and admission. `problems` receives what
+/// `fieldValidation` has to say; an error is the text that refuses the body.
+pub fn shape_written(
+    value: &mut Value,
+    schema: &Schema,
+    object_meta: Cursor<'_>,
+    problems: &mut Problems,
+) -> Result<(), String> {
+    settle(value);
+    coerce_metadata(value, schema, object_meta, problems)?;
+    prune(value, schema).iter().for_each(|path| problems.unknown(path));
+    drop_nulls(value, schema);
+    default(value, schema);
+    Ok(())
+}
+
+/// What a resource from the store goes through under the schema of the storage version, which may have
+/// changed since it was written.
+pub fn shape_stored(value: &mut Value, schema: &Schema) {
+    prune(value, schema);
+    drop_nulls(value, schema);
+    default(value, schema);
+}

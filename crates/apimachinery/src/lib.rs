@@ -9,6 +9,7 @@ pub mod decode;
 pub mod field;
 pub mod gvk;
 pub mod int_or_string;
+pub mod jsonpath;
 pub mod managed;
 pub mod names;
 pub mod object;

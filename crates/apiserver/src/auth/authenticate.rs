@@ -208,3 +208,102 @@ fn chain(error: super::client_certs::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::test_objects::MapObjects;
+    use crate::auth::token::{DEFAULT_ISSUER, TokenIssuer};
+    use crate::pki::certificate::Leaf;
+    use crate::pki::{FRONT_PROXY_CLIENT, Pki, Settings};
+    use jiff::SignedDuration;
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).expect("in range")
+    }
+
+    fn pki() -> Pki {
+        let settings = Settings::new(None, SignedDuration::from_hours(24), [], []);
+        Pki::open(settings, now()).expect("made")
+    }
+
+    fn authentication(pki: &Pki, allowed: &str) -> Authentication {
+        let proxy = FrontProxy {
+            authorities: pki.front_proxy_certs().expect("trusted"),
+            allowed_names: vec![allowed.to_owned()],
+        };
+        let key = pki.service_account_key().expect("a key");
+        Authentication {
+            front_proxy: ArcSwapOption::from_pointee(proxy),
+            client_certs: ArcSwapOption::from_pointee(pki.client_certs().expect("trusted")),
+            tokens: Arc::new(TokenIssuer::new(DEFAULT_ISSUER, key, vec![])),
+            objects: Arc::new(MapObjects::default()),
+            allow_anonymous: true,
+            clock: Arc::new(now),
+        }
+    }
+
+    fn ask(
+        authentication: &Authentication,
+        leaf: Option<&Leaf>,
+        headers: &[(&str, &str)],
+    ) -> Result<Identity, Status> {
+        let mut request = http::Request::builder().uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let parts = request.body(()).expect("a request").into_parts().0;
+        let peer = leaf.map(|leaf| PeerCerts::new(vec![leaf.certificate.clone()]));
+        authentication.authenticate(&parts, peer.as_ref())
+    }
+
+    // Shows: AUTHN-1, AUTHN-2
+    #[test]
+    fn certificates_name_the_user_and_outrank_tokens() {
+        let (pki, other) = (pki(), pki());
+        let authentication = authentication(&pki, FRONT_PROXY_CLIENT);
+        let admin = ask(&authentication, Some(&pki.admin()), &[("authorization", "Bearer nope")]);
+        let admin = admin.expect("the certificate holds");
+        assert_eq!(admin.user, "system:admin");
+        assert_eq!(admin.groups, ["system:masters", "system:authenticated"]);
+        let id = &admin.extra["authentication.kubernetes.io/credential-id"][0];
+        assert_eq!(id.strip_prefix("X509SHA256=").map(str::len), Some(64));
+        let stranger = ask(&authentication, Some(&other.admin()), &[]);
+        assert_eq!(stranger, Err(Status::unauthorized()), "bad credentials are not nobody's");
+    }
+
+    // Shows: AUTHN-1
+    #[test]
+    fn remote_user_headers_count_only_from_the_allowed_proxy() {
+        let pki = pki();
+        let trusting = authentication(&pki, FRONT_PROXY_CLIENT);
+        let headers = [
+            ("x-remote-user", "ann"),
+            ("x-remote-uid", "7"),
+            ("x-remote-group", "a"),
+            ("x-remote-group", "b"),
+            ("x-remote-extra-acme.com%2Fscope", "s"),
+        ];
+        let proxy = pki.front_proxy_client();
+        let ann = ask(&trusting, Some(&proxy), &headers).expect("trusted");
+        assert_eq!((ann.user.as_str(), ann.uid.as_str()), ("ann", "7"));
+        assert_eq!(ann.groups, ["a", "b", "system:authenticated"]);
+        assert_eq!(ann.extra["acme.com/scope"], ["s"]);
+        let users = [
+            (ask(&trusting, None, &headers), Some(ANONYMOUS)),
+            (ask(&trusting, Some(&pki.admin()), &headers), Some("system:admin")),
+            (ask(&trusting, Some(&proxy), &[]), None),
+            (ask(&authentication(&pki, "somebody-else"), Some(&proxy), &headers), None),
+        ];
+        for (answer, user) in users {
+            assert_eq!(answer.ok().map(|identity| identity.user).as_deref(), user);
+        }
+    }
+
+    #[test]
+    fn header_keys_are_decoded_unless_malformed() {
+        for (key, decoded) in [("a%2fb", "a/b"), ("a%2", "a%2"), ("%zz", "%zz"), ("%+1", "%+1")] {
+            assert_eq!(decode_key(key), decoded);
+        }
+    }
+}

@@ -106,6 +106,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHZ-1
     #[test]
     fn refusals_read_as_kubernetes_writes_them() {
         let cases = [
@@ -154,6 +155,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHZ-1
     #[test]
     fn rbac_is_union_of_bindings_by_user_group_and_service_account() {
         let rbac = Arc::new(Rbac::default());

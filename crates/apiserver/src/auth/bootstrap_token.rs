@@ -116,6 +116,7 @@ mod tests {
 
     type Entries = &'static [(&'static str, &'static str)];
 
+    // Shows: AUTHN-5
     #[test]
     fn tokens_count_only_while_everything_about_them_is_right() {
         let now = Timestamp::UNIX_EPOCH;
@@ -147,6 +148,7 @@ mod tests {
         assert!(authenticate(good, &MapObjects::of([other]), now).is_none());
     }
 
+    // Shows: AUTHN-5
     #[test]
     fn the_detached_signature_has_no_payload_and_depends_on_content_and_token() {
         let token = Token::parse("abcdef.0123456789abcdef").expect("well formed");

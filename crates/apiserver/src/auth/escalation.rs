@@ -167,6 +167,7 @@ mod tests {
         check(&Write { kind, request: &request, new, old }, &rbac, &rbac)
     }
 
+    // Shows: AUTHZ-4
     #[test]
     fn a_role_beyond_ones_own_rights_is_refused_with_what_is_missing() {
         let big = role(
@@ -203,6 +204,7 @@ mod tests {
         assert!(attempt("limited", Kind::ClusterRole, &new, Some(&old)).is_err());
     }
 
+    // Shows: AUTHZ-4
     #[test]
     fn binding_needs_the_roles_rights_or_the_verb() {
         let to = |name: &str| json!({"metadata": {"name": "b"}, "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}});
@@ -219,6 +221,7 @@ mod tests {
         assert_eq!(attempt("keeper", Kind::ClusterRoleBinding, &to("gone"), None), Ok(()));
     }
 
+    // Shows: AUTHZ-3, AUTHZ-4
     #[test]
     fn aggregation_takes_full_authority() {
         let mut role = role("sum", json!([]));

@@ -352,6 +352,7 @@ mod tests {
         );
     }
 
+    // Shows: AUTHN-6, AUTHN-7
     #[test]
     fn groups_follow_from_the_name_and_the_common_group_is_added() {
         let cases: [(Headers, &str, &[&str]); 6] = [
@@ -395,6 +396,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHN-6
     #[test]
     fn refusals_name_the_first_missing_right() {
         let cases: [(Headers, &[&'static str], &str); 4] = [
@@ -427,6 +429,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHN-6
     #[test]
     fn the_plain_verb_still_suffices_and_checks_every_part() {
         let headers = [

@@ -10,6 +10,7 @@ pub mod bootstrap_token;
 pub mod client_certs;
 pub mod csr;
 pub mod escalation;
+pub mod guard;
 pub mod impersonation;
 pub mod rbac;
 pub mod review;

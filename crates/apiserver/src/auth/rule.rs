@@ -227,6 +227,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHZ-1
     #[test]
     fn rules_match_groups_resources_subresources_and_names() {
         let exec = json!({"apiGroups": [""], "resources": ["pods", "*/exec"], "verbs": ["get"]});
@@ -253,6 +254,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHZ-1
     #[test]
     fn url_rules_match_exactly_or_by_trailing_star() {
         let cases = [
@@ -274,6 +276,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHZ-4
     #[test]
     fn covering_compares_atom_by_atom() {
         let cases = [

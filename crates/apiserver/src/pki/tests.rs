@@ -88,6 +88,7 @@ fn every_certificate_of_a_century_holds_after_ninety_nine_years() {
     assert_eq!(subject.common_name, FRONT_PROXY_CLIENT);
 }
 
+// Shows: AUTHN-2
 #[test]
 fn client_certificates_are_refused_when_expired_foreign_or_for_servers() {
     let pki = Pki::open(settings(None, YEAR), now()).expect("made");
@@ -226,6 +227,7 @@ fn shake_hands(
     (shown, protocol, server.peer_certificates().map_or(0, <[_]>::len))
 }
 
+// Shows: TLS-1
 #[test]
 fn new_handshakes_see_the_renewed_certificate_of_a_running_listener() {
     let pki = Pki::open(settings(None, YEAR), now()).expect("made");
@@ -238,6 +240,7 @@ fn new_handshakes_see_the_renewed_certificate_of_a_running_listener() {
     assert_ne!(first, second);
 }
 
+// Shows: TLS-1
 #[test]
 fn client_certificates_are_taken_as_offered_even_foreign_ones() {
     let pki = Pki::open(settings(None, YEAR), now()).expect("made");

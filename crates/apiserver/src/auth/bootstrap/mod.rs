@@ -192,6 +192,7 @@ mod tests {
         objects().iter().filter(|object| object.kind() == kind).count()
     }
 
+    // Shows: AUTHZ-2
     #[test]
     fn the_policy_has_all_parts_of_a_real_cluster() {
         assert_eq!(count("ClusterRole"), 69);
@@ -243,6 +244,7 @@ mod tests {
         }
     }
 
+    // Shows: AUTHZ-2
     #[test]
     fn reconciling_adds_what_is_missing_and_keeps_what_was_added() {
         let expected = objects()

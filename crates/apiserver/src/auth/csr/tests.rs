@@ -49,6 +49,7 @@ fn make_request(
     Some(fs::read(dir.join("req.pem")).expect("a request"))
 }
 
+// Shows: CSR-1
 #[test]
 fn signed_requests_keep_repeated_organizations_and_please_openssl() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -101,6 +102,7 @@ fn signed_requests_keep_repeated_organizations_and_please_openssl() {
     }
 }
 
+// Shows: CSR-1
 #[test]
 fn signers_refuse_what_their_rules_do_not_allow() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -184,6 +186,7 @@ impl Authorizer for OneSigner {
     }
 }
 
+// Shows: CSR-1
 #[test]
 fn approving_and_signing_take_a_right_on_the_signer() {
     let ann = Arc::new(Identity::new("ann", ["system:authenticated"]));
@@ -209,6 +212,7 @@ fn approving_and_signing_take_a_right_on_the_signer() {
     assert_eq!(check_signing(&signed, &stored, &ann, &OneSigner("sign", "example.com/*")), Ok(()));
 }
 
+// Shows: CSR-1
 #[test]
 fn a_request_carries_its_sender_whatever_it_claims() {
     let mut object = json!({"spec": {"username": "root", "uid": "0", "groups": ["system:masters"], "signerName": "s"}});

@@ -67,6 +67,7 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).expect("base64")).expect("json")
 }
 
+// Shows: AUTHN-3, AUTHN-4
 #[test]
 fn an_issued_token_names_its_account_and_is_accepted_until_it_expires() {
     let answer = issue(json!({})).expect("issued");
@@ -89,6 +90,7 @@ fn an_issued_token_names_its_account_and_is_accepted_until_it_expires() {
     assert_eq!(at(later(-61)), "service account token is not valid yet");
 }
 
+// Shows: AUTHN-4
 #[test]
 fn requests_are_checked_field_by_field() {
     let cases = [
@@ -136,6 +138,7 @@ fn requests_are_checked_field_by_field() {
     assert_eq!(status.message, "serviceaccounts \"nope\" not found");
 }
 
+// Shows: AUTHN-3, AUTHN-4
 #[test]
 fn a_bound_token_dies_with_its_object() {
     for (kind, name) in
@@ -154,6 +157,7 @@ fn a_bound_token_dies_with_its_object() {
     }
 }
 
+// Shows: AUTHN-3
 #[test]
 fn a_pod_token_tells_pod_and_node_and_a_kubelets_lives_longer() {
     let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "p"});
@@ -186,6 +190,7 @@ fn audiences_must_meet() {
     );
 }
 
+// Shows: AUTHN-4
 #[test]
 fn a_legacy_token_holds_only_while_its_secret_keeps_it() {
     use base64::engine::general_purpose::STANDARD;
@@ -207,6 +212,7 @@ fn a_legacy_token_holds_only_while_its_secret_keeps_it() {
     );
 }
 
+// Shows: AUTHN-3
 #[test]
 fn changed_foreign_and_unsigned_tokens_are_refused() {
     let good = token(&issue(json!({})).expect("issued"));
@@ -239,6 +245,7 @@ fn changed_foreign_and_unsigned_tokens_are_refused() {
     assert!(rotated.verify(&good, None, &objects(), now()).is_ok(), "a retired key still verifies");
 }
 
+// Shows: AUTHN-3, OIDC-1
 #[test]
 fn elliptic_keys_sign_too_and_keys_are_published() {
     let rng = aws_lc_rs::rand::SystemRandom::new();
@@ -271,6 +278,7 @@ fn authentication() -> Authentication {
     }
 }
 
+// Shows: AUTHN-1, AUTHN-7
 #[test]
 fn credentials_are_taken_from_the_authorization_header() {
     let good = token(&issue(json!({})).expect("issued"));
@@ -296,6 +304,7 @@ fn credentials_are_taken_from_the_authorization_header() {
     }
 }
 
+// Shows: AUTHZ-5
 #[test]
 fn token_reviews_say_who_or_why_not() {
     let good = token(&issue(json!({})).expect("issued"));

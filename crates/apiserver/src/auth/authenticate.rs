@@ -76,9 +76,9 @@ impl Authentication {
     ) -> Result<Option<Identity>, String> {
         let front_proxy = self.front_proxy.load();
         let (Some(proxy), Some(peer)) = (&*front_proxy, peer) else { return Ok(None) };
-        // A memo on the connection would mix up the two sets of authorities, so this one is not kept.
-        let own = PeerCerts::new(peer.chain.clone());
         let Some(identity) = remote_user(headers) else { return Ok(None) };
+        // The connection remembers one set of authorities only, and that is the one of clients.
+        let own = PeerCerts::new(peer.chain.clone());
         let subject = proxy.authorities.verify(&own, now).map_err(chain)?;
         if !proxy.allowed_names.is_empty() && !proxy.allowed_names.contains(&subject.common_name) {
             return Err(format!(

@@ -155,6 +155,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_cluster_wide_binding_to_a_role_grants_nothing() {
+        let rbac = Rbac::default();
+        let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+        rbac.put(Kind::ClusterRole, &json!({"metadata": {"name": "r"}, "rules": all}));
+        rbac.put(
+            Kind::ClusterRoleBinding,
+            &json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
+                "subjects": [{"kind": "User", "name": "ann"}]}),
+        );
+        assert!(!rbac.authorize(&ask("ann", &[])).is_allowed());
+    }
+
     // Shows: AUTHZ-1
     #[test]
     fn rbac_is_union_of_bindings_by_user_group_and_service_account() {

@@ -248,6 +248,10 @@ impl State {
             "ClusterRole" => (Kind::ClusterRole.resource(), ""),
             other => return Err(Unresolved::UnsupportedKind(other.to_owned())),
         };
+        // Cluster roles are kept under the empty namespace; a Role is never looked for there.
+        if role.kind == "Role" && namespace.is_empty() {
+            return Err(Unresolved::NotFound { resource, name: role.name.clone() });
+        }
         let key = (namespace.to_owned(), role.name.clone());
         let missing = || Unresolved::NotFound { resource, name: role.name.clone() };
         self.roles.get(&key).cloned().ok_or_else(missing)

@@ -24,6 +24,7 @@ pub mod finalizers;
 pub mod hpa;
 pub mod ingress;
 pub mod labels;
+pub mod manifest;
 pub mod meta;
 pub mod multicluster;
 pub mod names;

@@ -13,6 +13,7 @@ pub mod jsonpath;
 pub mod managed;
 pub mod names;
 pub mod object;
+pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

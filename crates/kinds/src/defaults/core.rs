@@ -1,5 +1,7 @@
 //! Defaults of the core kinds around pods.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 
@@ -67,8 +69,15 @@ pub(super) fn resource_quota(object: &mut Value) {
     }
 }
 
+/// The plain-text form of secret data is write-only: it is encoded into `data` and dropped.
 pub(super) fn secret(object: &mut Value) {
     text(object, "type", "Opaque");
+    let Some(Value::Object(plain)) = object.remove_at(&["stringData"]) else { return };
+    for (key, value) in plain {
+        if let Some(value) = value.as_str() {
+            object.set(&["data", &key], STANDARD.encode(value));
+        }
+    }
 }
 
 pub(super) fn service(object: &mut Value) {

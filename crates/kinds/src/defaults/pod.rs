@@ -9,8 +9,12 @@ const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralCo
 
 /// Defaults of a Pod: those of its spec, and some that templates do not get.
 pub(super) fn pod(pod: &mut Value) {
+    drop_old_annotations(pod);
     let spec = made(pod, "spec");
     pod_spec(spec);
+    if spec.i64_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {
+        spec.set(&["terminationGracePeriodSeconds"], 1);
+    }
     for list in ["containers", "initContainers"] {
         for container in items(spec, list) {
             request_limits(container);
@@ -42,7 +46,25 @@ pub(super) fn template_of(object: &mut Value) {
 }
 
 fn template_spec(template: &mut Value) {
+    drop_old_annotations(template);
     pod_spec(made(template, "spec"));
+}
+
+/// Init containers were annotations once; what old clients still send is dropped.
+fn drop_old_annotations(pod: &mut Value) {
+    let Some(metadata) = present(pod, "metadata") else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let before = annotations.len();
+    annotations.retain(|key, _| {
+        !key.strip_prefix("pod.beta.kubernetes.io/")
+            .or_else(|| key.strip_prefix("pod.alpha.kubernetes.io/"))
+            .is_some_and(|name| matches!(name, "init-containers" | "init-container-statuses"))
+    });
+    if annotations.is_empty() && before > 0 {
+        metadata.remove_at(&["annotations"]);
+    }
 }
 
 /// A container that is limited requests as much as its limit, resource by resource.

@@ -186,6 +186,20 @@ fn each_kind_is_completed() {
         ("", "Secret", "type", json!({}), json!("Opaque")),
         (
             "",
+            "Secret",
+            "data",
+            json!({"data": {"a": "eA==", "b": "eA=="}, "stringData": {"a": "y"}}),
+            json!({"a": "eQ==", "b": "eA=="}),
+        ),
+        (
+            "",
+            "Pod",
+            "spec/terminationGracePeriodSeconds",
+            json!({"spec": {"terminationGracePeriodSeconds": -1}}),
+            json!(1),
+        ),
+        (
+            "",
             "Namespace",
             "metadata/labels",
             json!({"metadata": {"name": "n"}}),

@@ -17,6 +17,8 @@ pub(super) fn deployment(object: &mut Value) {
 
 pub(super) fn daemon_set(object: &mut Value) {
     template_of(object);
+    // Compat: the count of template changes is always there, so its writer owns it from the start.
+    object.set_default(&["metadata", "annotations", crate::strategy::TEMPLATE_GENERATION], "0");
     let spec = made(object, "spec");
     spec.set_default(&["revisionHistoryLimit"], 10);
     rolling(made(spec, "updateStrategy"), json!(1), json!(0));

@@ -14,6 +14,7 @@ use karmada_apimachinery::{Value, json};
 
 pub use certificate::{Requestor, record_requestor};
 pub use pod::{is_pod_terminal, qos_class};
+pub(crate) use stored::TEMPLATE_GENERATION;
 
 use crate::{resource, service};
 
@@ -34,7 +35,6 @@ pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
         ("", "PersistentVolume") => object.set(&["status", "lastPhaseTransitionTime"], created),
         ("", "PersistentVolumeClaim") => stored::agree_on_data_source(object, None),
         ("", "Pod") => pod::prepare_create(object),
-        ("", "Secret") => stored::merge_string_data(object),
         ("", "ServiceAccount") => stored::keep_secret_names(object),
         ("apiextensions.k8s.io", _) => stored::record_stored_version(object),
         ("apiregistration.k8s.io", _) => stored::mark_local_service(object, created),
@@ -75,7 +75,6 @@ fn prepare_main(group: &str, kind: &str, new: &mut Value, old: &Value) {
     match (group, kind) {
         ("", "Namespace") => copy(new, old, &["spec", "finalizers"]),
         ("", "PersistentVolumeClaim") => stored::agree_on_data_source(new, Some(old)),
-        ("", "Secret") => stored::merge_string_data(new),
         ("", "Service") => service::drop_type_dependent_fields(new, old),
         ("", "ServiceAccount") => stored::keep_secret_names(new),
         ("apiextensions.k8s.io", _) => stored::record_stored_version(new),

@@ -1,7 +1,5 @@
 //! Steps of single kinds on the way into the store.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::time::format_time;
@@ -14,16 +12,6 @@ pub(super) fn add_namespace_finalizer(namespace: &mut Value) {
     if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
         finalizers.push("kubernetes".into());
         namespace.set(PLACE, finalizers);
-    }
-}
-
-/// The plain-text form of secret data is write-only: it is encoded into `data` and dropped.
-pub(super) fn merge_string_data(secret: &mut Value) {
-    let Some(Value::Object(plain)) = secret.remove_at(&["stringData"]) else { return };
-    for (key, text) in plain {
-        if let Some(text) = text.as_str() {
-            secret.set(&["data", &key], STANDARD.encode(text));
-        }
     }
 }
 
@@ -66,24 +54,25 @@ pub(super) fn mark_local_service(service: &mut Value, created: Value) {
     service.set(&["status", "conditions"], json!([condition]));
 }
 
-const TEMPLATE_GENERATION: &[&str] =
-    &["metadata", "annotations", "deprecated.daemonset.template.generation"];
+/// Where DaemonSets count changes of their template.
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const COUNT: &[&str] = &["metadata", "annotations", TEMPLATE_GENERATION];
 
 /// Compat: DaemonSets count changes of their template in an annotation.
 pub(super) fn start_template_generation(daemon_set: &mut Value) {
     let count = template_generation(daemon_set).max(1);
-    daemon_set.set(TEMPLATE_GENERATION, count.to_string());
+    daemon_set.set(COUNT, count.to_string());
 }
 
 pub(super) fn count_template_generation(new: &mut Value, old: &Value) {
     const TEMPLATE: &[&str] = &["spec", "template"];
     let changed = new.at(TEMPLATE) != old.at(TEMPLATE);
     let count = template_generation(old).saturating_add(i64::from(changed));
-    new.set(TEMPLATE_GENERATION, count.to_string());
+    new.set(COUNT, count.to_string());
 }
 
 fn template_generation(daemon_set: &Value) -> i64 {
-    daemon_set.str_at(TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or_default()
+    daemon_set.str_at(COUNT).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 /// A job finds its pods by its own uid unless the author manages the selector.

@@ -362,3 +362,77 @@ pub(super) fn join<'a, E: fmt::Display + 'a>(
         _ => Some(format!("[{}]", texts.join(", "))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+    use proptest::prelude::*;
+
+    /// One change: of which binding, and its new subjects (none removes it).
+    type Change = (u8, Option<Vec<u8>>);
+
+    fn binding(number: u8, subjects: &[u8]) -> Value {
+        let subjects: Vec<Value> = subjects
+            .iter()
+            .map(|subject| match subject % 3 {
+                0 => json!({"kind": "User", "name": format!("u{subject}")}),
+                1 => json!({"kind": "Group", "name": format!("g{subject}")}),
+                _ => json!({"kind": "ServiceAccount", "name": format!("s{subject}"), "namespace": "n"}),
+            })
+            .collect();
+        json!({"metadata": {"name": format!("b{number}"), "namespace": "n"}, "subjects": subjects,
+            "roleRef": {"kind": "Role", "name": format!("r{number}")}})
+    }
+
+    fn index_of(rbac: &Rbac) -> BTreeSet<String> {
+        let state = rbac.state.read();
+        let mut lines = BTreeSet::new();
+        for (kind, index) in [("user", &state.users), ("group", &state.groups)] {
+            for (name, namespaces) in index {
+                for (namespace, bindings) in namespaces {
+                    for (binding, value) in bindings {
+                        lines.insert(format!(
+                            "{kind} {name} {namespace} {binding} {}",
+                            value.role.name
+                        ));
+                    }
+                }
+            }
+        }
+        lines
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_after_any_changes_is_that_of_what_is_left(
+            changes in proptest::collection::vec(
+                (0_u8..4, proptest::option::of(proptest::collection::vec(0_u8..6, 0..4))),
+                0..20,
+            ),
+        ) {
+            let rbac = Rbac::default();
+            let mut left: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
+            let changes: Vec<Change> = changes;
+            for (number, subjects) in changes {
+                match subjects {
+                    Some(subjects) => {
+                        rbac.put(Kind::RoleBinding, &binding(number, &subjects));
+                        left.insert(number, subjects);
+                    }
+                    None => {
+                        rbac.remove(Kind::RoleBinding, "n", &format!("b{number}"));
+                        left.remove(&number);
+                    }
+                }
+            }
+            let fresh = Rbac::default();
+            for (number, subjects) in &left {
+                fresh.put(Kind::RoleBinding, &binding(*number, subjects));
+            }
+            prop_assert_eq!(index_of(&rbac), index_of(&fresh));
+            let empty = |rbac: &Rbac| rbac.state.read().users.is_empty();
+            prop_assert_eq!(empty(&rbac), empty(&fresh), "nothing is left behind");
+        }
+    }
+}

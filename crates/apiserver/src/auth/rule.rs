@@ -209,6 +209,7 @@ fn strings(value: &Value, key: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use karmada_apimachinery::json;
+    use proptest::prelude::*;
 
     fn rule(value: Value) -> Rule {
         Rule::from_value(&value)
@@ -314,5 +315,60 @@ mod tests {
             describe_all(&uncovered(&held, &named)),
             r#"{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}"#
         );
+    }
+
+    fn some(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+        let word = proptest::sample::select(words).prop_map(str::to_owned);
+        proptest::collection::vec(word, 0..3)
+    }
+
+    fn any_rule() -> impl Strategy<Value = Rule> {
+        let resources = some(&["*", "pods", "nodes", "pods/log", "*/log", "nodes/*"]);
+        let urls = some(&["*", "/a", "/a/*", "/a*", "/b"]);
+        let parts = (
+            some(&["*", "get", "list"]),
+            some(&["*", "", "apps"]),
+            resources,
+            some(&["x", "y"]),
+            urls,
+        );
+        parts.prop_map(|(verbs, api_groups, resources, resource_names, non_resource_urls)| Rule {
+            verbs,
+            api_groups,
+            resources,
+            resource_names,
+            non_resource_urls,
+        })
+    }
+
+    fn questions() -> Vec<Attributes> {
+        let mut all = Vec::new();
+        for verb in ["get", "list", "create"] {
+            for group in ["", "apps", "other"] {
+                for resource in ["pods", "nodes", "pods/log", "nodes/log", "nodes/*", "other/log"] {
+                    all.extend(["x", "z", ""].map(|name| ask(verb, group, resource, name)));
+                }
+            }
+            all.extend(["/a", "/a/b", "/ab", "/b", "/"].map(|path| Attributes {
+                verb: verb.into(),
+                path: path.into(),
+                ..Attributes::default()
+            }));
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn covered_rules_never_allow_more_than_those_that_cover_them(
+            held in proptest::collection::vec(any_rule(), 0..4),
+            wanted in any_rule(),
+        ) {
+            prop_assume!(uncovered(&held, std::slice::from_ref(&wanted)).is_empty());
+            for question in questions() {
+                let held_allows = held.iter().any(|rule| rule.allows(&question));
+                prop_assert!(!wanted.allows(&question) || held_allows, "{question:?}");
+            }
+        }
     }
 }

@@ -1,0 +1,400 @@
+//! Events about objects, for people to read. Repetitions are counted instead of written again,
+//! many similar ones are folded into one, and a flood about one object is cut off, by the numbers
+//! of client-go.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Api, Client, Object, Patch, PatchOptions};
+use tokio::sync::mpsc;
+use tracing::debug;
+
+use crate::{Clock, Shutdown};
+
+/// Similar events within [`SIMILAR_WITHIN`] before they are folded into one.
+const SIMILAR_LIMIT: usize = 10;
+const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+
+/// Events about one object: a burst, then one every five minutes.
+const BURST: f64 = 25.0;
+const REFILL_PER_SECOND: f64 = 1.0 / 300.0;
+
+/// How many objects and messages are remembered.
+const MEMORY: usize = 4096;
+
+const MESSAGE_LIMIT: usize = 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+/// The object an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ObjectReference {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+}
+
+impl From<&Value> for ObjectReference {
+    fn from(object: &Value) -> Self {
+        Self {
+            api_version: object.api_version().to_owned(),
+            kind: object.kind().to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+        }
+    }
+}
+
+impl From<&Object> for ObjectReference {
+    fn from(object: &Object) -> Self {
+        Self {
+            api_version: object.gvk().api_version(),
+            kind: object.gvk().kind.clone(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Note {
+    about: ObjectReference,
+    kind: EventType,
+    reason: String,
+    message: String,
+    at: Timestamp,
+}
+
+/// Records events without making anybody wait. Clones share the queue.
+#[derive(Clone)]
+pub struct Recorder {
+    notes: mpsc::UnboundedSender<Note>,
+    clock: Clock,
+}
+
+impl Recorder {
+    /// Starts the task that writes the events of `component`.
+    pub fn start(client: &Client, component: &str, clock: Clock, shutdown: &Shutdown) -> Self {
+        let (notes, inbox) = mpsc::unbounded_channel();
+        let api = client.api(&Gvr::new("", "v1", "events"));
+        shutdown.spawn(write_all(api, component.to_owned(), inbox, shutdown.clone()));
+        Self { notes, clock }
+    }
+
+    pub fn normal(
+        &self,
+        about: impl Into<ObjectReference>,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.record(about.into(), EventType::Normal, reason, message.into());
+    }
+
+    pub fn warning(
+        &self,
+        about: impl Into<ObjectReference>,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.record(about.into(), EventType::Warning, reason, message.into());
+    }
+
+    fn record(&self, about: ObjectReference, kind: EventType, reason: &str, mut message: String) {
+        truncate(&mut message, MESSAGE_LIMIT);
+        let note = Note { about, kind, reason: reason.to_owned(), message, at: self.clock.now() };
+        // After the shutdown nobody writes events any more.
+        drop(self.notes.send(note));
+    }
+}
+
+fn truncate(text: &mut String, limit: usize) {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or_default());
+}
+
+async fn write_all(
+    api: Api,
+    component: String,
+    mut inbox: mpsc::UnboundedReceiver<Note>,
+    shutdown: Shutdown,
+) {
+    let mut correlator = Correlator::new(component);
+    loop {
+        let note = tokio::select! {
+            // What was recorded before the shutdown is still written.
+            biased;
+            note = inbox.recv() => note,
+            () = shutdown.triggered() => return,
+        };
+        let Some(note) = note else { return };
+        let Some(plan) = correlator.plan(&note) else { continue };
+        let api = api.clone().namespaced(&plan.namespace);
+        let stored = match &plan.write {
+            Write::Create(event) => api.create(event).await,
+            Write::Count(name, patch) => {
+                let patch = Patch::Strategic(patch.clone());
+                match api.patch(name, &patch, &PatchOptions::default()).await {
+                    // It may have expired meanwhile.
+                    Err(error) if error.is_not_found() => api.create(&plan.event).await,
+                    other => other,
+                }
+            }
+        };
+        match stored {
+            Ok(event) => correlator.stored(plan.key, event.name()),
+            Err(error) => debug!(%error, reason = note.reason, "an event was not written"),
+        }
+    }
+}
+
+/// How to write an event down.
+#[derive(Debug, PartialEq)]
+struct Plan {
+    key: NoteKey,
+    namespace: String,
+    event: Value,
+    write: Write,
+}
+
+#[derive(Debug, PartialEq)]
+enum Write {
+    Create(Value),
+    Count(String, Value),
+}
+
+/// Events with equal keys are the same event happening again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NoteKey {
+    group: GroupKey,
+    message: String,
+}
+
+/// Events with equal keys are similar.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct GroupKey {
+    about: ObjectReference,
+    kind: EventType,
+    reason: String,
+}
+
+struct Seen {
+    count: u64,
+    first: Timestamp,
+    name: String,
+}
+
+struct Similar {
+    messages: HashSet<String>,
+    last: Timestamp,
+}
+
+struct Bucket {
+    tokens: f64,
+    filled: Timestamp,
+}
+
+/// Remembers what was written and decides what to do with the next event.
+struct Correlator {
+    component: String,
+    seen: HashMap<NoteKey, Seen>,
+    similar: HashMap<GroupKey, Similar>,
+    buckets: HashMap<ObjectReference, Bucket>,
+}
+
+impl Correlator {
+    fn new(component: String) -> Self {
+        Self { component, seen: HashMap::new(), similar: HashMap::new(), buckets: HashMap::new() }
+    }
+
+    /// Returns what to write; nothing if there was too much about this object already.
+    fn plan(&mut self, note: &Note) -> Option<Plan> {
+        // The version changes with every event and does not make it another one.
+        let about = ObjectReference { resource_version: String::new(), ..note.about.clone() };
+        let group = GroupKey { about, kind: note.kind, reason: note.reason.clone() };
+        let (message, folded) = self.fold(&group, note);
+        if !self.allow(&group.about, note.at) {
+            return None;
+        }
+        bound(&mut self.seen);
+        let message_key = if folded { String::new() } else { message.clone() };
+        let key = NoteKey { group, message: message_key };
+        let seen = self.seen.entry(key.clone()).or_insert_with(|| Seen {
+            count: 0,
+            first: note.at,
+            name: String::new(),
+        });
+        seen.count += 1;
+        let event = event(&self.component, note, &message, seen);
+        let namespace = event.namespace().to_owned();
+        let write = if seen.name.is_empty() {
+            Write::Create(event.clone())
+        } else {
+            let patch = json!({
+                "count": seen.count,
+                "lastTimestamp": event["lastTimestamp"],
+                "message": message,
+            });
+            Write::Count(seen.name.clone(), patch)
+        };
+        Some(Plan { key, namespace, event, write })
+    }
+
+    fn stored(&mut self, key: NoteKey, name: &str) {
+        if let Some(seen) = self.seen.get_mut(&key) {
+            seen.name = name.to_owned();
+        }
+    }
+
+    /// Gives many different messages of one reason a common one.
+    fn fold(&mut self, group: &GroupKey, note: &Note) -> (String, bool) {
+        bound(&mut self.similar);
+        let similar = self
+            .similar
+            .entry(group.clone())
+            .or_insert_with(|| Similar { messages: HashSet::new(), last: note.at });
+        if note.at.duration_since(similar.last).unsigned_abs() > SIMILAR_WITHIN {
+            similar.messages.clear();
+        }
+        similar.last = note.at;
+        if similar.messages.len() < SIMILAR_LIMIT {
+            similar.messages.insert(note.message.clone());
+        }
+        if similar.messages.len() < SIMILAR_LIMIT {
+            return (note.message.clone(), false);
+        }
+        (format!("(combined from similar events): {}", note.message), true)
+    }
+
+    fn allow(&mut self, about: &ObjectReference, now: Timestamp) -> bool {
+        bound(&mut self.buckets);
+        let bucket =
+            self.buckets.entry(about.clone()).or_insert(Bucket { tokens: BURST, filled: now });
+        let gone = now.duration_since(bucket.filled).unsigned_abs().as_secs_f64();
+        bucket.filled = now;
+        bucket.tokens = (bucket.tokens + gone * REFILL_PER_SECOND).min(BURST);
+        if bucket.tokens < 1.0 {
+            return false;
+        }
+        bucket.tokens -= 1.0;
+        true
+    }
+}
+
+/// Starts over when there is too much to remember; the cost is an event written twice.
+fn bound<K, V>(memory: &mut HashMap<K, V>) {
+    if memory.len() >= MEMORY {
+        memory.clear();
+    }
+}
+
+fn event(component: &str, note: &Note, message: &str, seen: &Seen) -> Value {
+    let ObjectReference { api_version, kind, namespace, name, uid, resource_version } = &note.about;
+    let home = if namespace.is_empty() { "default" } else { namespace };
+    let mut about = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+        "resourceVersion": resource_version});
+    if !namespace.is_empty() {
+        about["namespace"] = namespace.as_str().into();
+    }
+    let time = |at: Timestamp| format!("{at:.0}");
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": format!("{name}.{:x}", note.at.as_nanosecond()),
+            "namespace": home,
+        },
+        "involvedObject": about,
+        "reason": note.reason,
+        "message": message,
+        "type": format!("{:?}", note.kind),
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": "",
+        "firstTimestamp": time(seen.first),
+        "lastTimestamp": time(note.at),
+        "count": seen.count,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(message: &str, after: i64) -> Note {
+        let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        Note {
+            about: ObjectReference { name: "a".into(), ..ObjectReference::default() },
+            kind: EventType::Normal,
+            reason: "Reason".into(),
+            message: message.into(),
+            at: start + jiff::SignedDuration::from_secs(after),
+        }
+    }
+
+    /// What becomes of the note: its message and count, created or counted.
+    fn write(correlator: &mut Correlator, note: &Note) -> Option<(String, u64, bool)> {
+        let plan = correlator.plan(note)?;
+        correlator.stored(plan.key, "stored");
+        let message = plan.event["message"].as_str().unwrap().to_owned();
+        let created = matches!(plan.write, Write::Create(_));
+        Some((message, plan.event["count"].as_u64().unwrap(), created))
+    }
+
+    #[test]
+    fn repetitions_are_counted() {
+        let mut correlator = Correlator::new("test".into());
+        assert_eq!(write(&mut correlator, &note("x", 0)), Some(("x".into(), 1, true)));
+        assert_eq!(write(&mut correlator, &note("x", 1)), Some(("x".into(), 2, false)));
+        assert_eq!(write(&mut correlator, &note("y", 2)), Some(("y".into(), 1, true)));
+    }
+
+    #[test]
+    fn many_similar_events_become_one() {
+        let mut correlator = Correlator::new("test".into());
+        for number in 0..9 {
+            let (_, count, created) =
+                write(&mut correlator, &note(&number.to_string(), 0)).unwrap();
+            assert_eq!((count, created), (1, true));
+        }
+        let folded = |message: &str, count, created| {
+            Some((format!("(combined from similar events): {message}"), count, created))
+        };
+        assert_eq!(write(&mut correlator, &note("9", 1)), folded("9", 1, true));
+        assert_eq!(write(&mut correlator, &note("10", 2)), folded("10", 2, false));
+        assert_eq!(write(&mut correlator, &note("11", 700)), Some(("11".into(), 1, true)));
+    }
+
+    #[test]
+    fn a_flood_about_one_object_is_cut_off() {
+        let mut correlator = Correlator::new("test".into());
+        let written = (0..40).filter(|_| write(&mut correlator, &note("x", 0)).is_some()).count();
+        assert_eq!(written, 25);
+        assert!(write(&mut correlator, &note("x", 299)).is_none());
+        assert!(write(&mut correlator, &note("x", 600)).is_some());
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let mut text = "ä".repeat(600);
+        truncate(&mut text, MESSAGE_LIMIT);
+        assert_eq!(text.len(), 1024);
+        let mut text = format!("a{text}");
+        truncate(&mut text, MESSAGE_LIMIT);
+        assert_eq!(text.len(), 1023);
+    }
+}

@@ -1,0 +1,262 @@
+//! Shared informers: one list and watch per resource, server and selector, whatever number of
+//! consumers there is. Consumers read the cache and are told what changes in it.
+
+mod cache;
+mod reflector;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use karmada_apimachinery::gvk::Gvr;
+use karmada_client::{Client, Object};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+
+pub use cache::Cache;
+
+use crate::{ObjectKey, Queue, Shutdown};
+
+/// Which objects an informer follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct InformerSpec {
+    pub gvr: Gvr,
+    /// Empty for all namespaces.
+    pub namespace: String,
+    pub label_selector: String,
+    pub field_selector: String,
+    /// Follows nothing but the metadata of the objects.
+    pub metadata_only: bool,
+}
+
+impl InformerSpec {
+    pub fn all(gvr: Gvr) -> Self {
+        Self {
+            gvr,
+            namespace: String::new(),
+            label_selector: String::new(),
+            field_selector: String::new(),
+            metadata_only: false,
+        }
+    }
+
+    pub fn namespaced(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    pub fn labelled(mut self, selector: impl Into<String>) -> Self {
+        self.label_selector = selector.into();
+        self
+    }
+
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
+        self
+    }
+}
+
+/// A change of the cache, told after it has happened there.
+#[derive(Debug, Clone)]
+pub enum Change {
+    Applied {
+        /// What stood there before; for a late subscriber, and for a new object, nothing.
+        old: Option<Arc<Object>>,
+        new: Arc<Object>,
+    },
+    /// The last state the cache has seen.
+    Deleted(Arc<Object>),
+}
+
+impl Change {
+    pub fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Applied { new, .. } => new,
+            Self::Deleted(object) => object,
+        }
+    }
+}
+
+type Handler = Arc<dyn Fn(&Change) + Send + Sync>;
+
+/// One list and watch, with its cache and its consumers.
+pub struct Informer {
+    spec: InformerSpec,
+    cache: Cache,
+    handlers: Mutex<Vec<(u64, Handler)>>,
+    next_handler: AtomicU64,
+    synced: watch::Sender<bool>,
+    stop: Shutdown,
+}
+
+impl Informer {
+    fn new(spec: InformerSpec, stop: Shutdown) -> Self {
+        Self {
+            spec,
+            cache: Cache::default(),
+            handlers: Mutex::default(),
+            next_handler: AtomicU64::new(0),
+            synced: watch::Sender::new(false),
+            stop,
+        }
+    }
+
+    pub fn spec(&self) -> &InformerSpec {
+        &self.spec
+    }
+
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits until the cache holds everything that existed when the informer began.
+    pub async fn wait_synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as this informer does.
+        drop(synced.wait_for(|synced| *synced).await);
+    }
+
+    /// Calls the function for every object of the cache and then for every change, one after the
+    /// other, until the subscription is dropped. It must be quick and must not subscribe itself.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        handler: impl Fn(&Change) + Send + Sync + 'static,
+    ) -> Subscription {
+        let id = self.next_handler.fetch_add(1, Ordering::Relaxed);
+        // Changes wait for this lock, so none is missed and none comes twice.
+        let mut handlers = self.handlers.lock();
+        for new in self.cache.list() {
+            handler(&Change::Applied { old: None, new });
+        }
+        handlers.push((id, Arc::new(handler)));
+        Subscription { informer: self.clone(), id }
+    }
+
+    /// Delivers the objects of the cache and all changes through a channel.
+    pub fn changes(self: &Arc<Self>) -> (mpsc::UnboundedReceiver<Change>, Subscription) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let subscription = self.subscribe(move |change| {
+            // The receiver may be gone before the subscription is.
+            drop(sender.send(change.clone()));
+        });
+        (receiver, subscription)
+    }
+
+    /// Adds the key of every object that changes to the queue.
+    pub fn feed(self: &Arc<Self>, queue: &Queue<ObjectKey>) -> Subscription {
+        let queue = queue.clone();
+        self.subscribe(move |change| queue.add(ObjectKey::of(change.object())))
+    }
+
+    fn apply(&self, object: Arc<Object>) {
+        let handlers = self.handlers.lock();
+        let old = self.cache.apply(object.clone());
+        // A relist brings most objects back as they were.
+        let same = |old: &Arc<Object>| {
+            old.uid() == object.uid() && old.resource_version() == object.resource_version()
+        };
+        if !old.as_ref().is_some_and(same) {
+            tell(&handlers, &Change::Applied { old, new: object });
+        }
+    }
+
+    fn delete(&self, key: &ObjectKey, last: Option<Arc<Object>>) {
+        let handlers = self.handlers.lock();
+        if let Some(cached) = self.cache.remove(key) {
+            tell(&handlers, &Change::Deleted(last.unwrap_or(cached)));
+        }
+    }
+
+    /// Makes the cache hold exactly these objects.
+    fn replace(&self, objects: Vec<Arc<Object>>) {
+        let present: std::collections::HashSet<_> =
+            objects.iter().map(|object| ObjectKey::of(object)).collect();
+        for key in self.cache.keys() {
+            if !present.contains(&key) {
+                self.delete(&key, None);
+            }
+        }
+        for object in objects {
+            // An object made anew under the same name is another one.
+            let key = ObjectKey::of(&object);
+            let other = |cached: Arc<Object>| cached.uid() != object.uid();
+            if self.cache.get(&key).is_some_and(other) {
+                self.delete(&key, None);
+            }
+            self.apply(object);
+        }
+        self.synced.send_replace(true);
+    }
+}
+
+fn tell(handlers: &[(u64, Handler)], change: &Change) {
+    handlers.iter().for_each(|(_, handler)| handler(change));
+}
+
+/// Keeps a handler subscribed until it is dropped.
+#[must_use = "dropping it ends the subscription"]
+pub struct Subscription {
+    informer: Arc<Informer>,
+    id: u64,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.informer.handlers.lock().retain(|(id, _)| *id != self.id);
+    }
+}
+
+/// The informers of one server. Clones share them.
+#[derive(Clone)]
+pub struct Informers {
+    client: Client,
+    running: Arc<Mutex<HashMap<InformerSpec, Arc<Informer>>>>,
+    shutdown: Shutdown,
+}
+
+impl Informers {
+    pub fn new(client: Client, shutdown: Shutdown) -> Self {
+        Self { client, running: Arc::default(), shutdown }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the informer of these objects, starting it if it does not run yet.
+    pub fn get(&self, spec: InformerSpec) -> Arc<Informer> {
+        let mut running = self.running.lock();
+        if let Some(informer) = running.get(&spec) {
+            return informer.clone();
+        }
+        let informer = Arc::new(Informer::new(spec.clone(), self.shutdown.child()));
+        let reflector = reflector::run(self.client.clone(), informer.clone());
+        informer.stop.spawn_until(reflector);
+        running.insert(spec, informer.clone());
+        informer
+    }
+
+    /// Follows all objects of a resource.
+    pub fn all(&self, gvr: &Gvr) -> Arc<Informer> {
+        self.get(InformerSpec::all(gvr.clone()))
+    }
+
+    /// Stops an informer, for a resource that is no longer served. Its cache stays as it is.
+    pub fn stop(&self, spec: &InformerSpec) {
+        if let Some(informer) = self.running.lock().remove(spec) {
+            informer.stop.trigger();
+        }
+    }
+
+    /// Waits until all informers that run now are in sync.
+    pub async fn wait_synced(&self) {
+        let running: Vec<_> = self.running.lock().values().cloned().collect();
+        for informer in running {
+            informer.wait_synced().await;
+        }
+    }
+}

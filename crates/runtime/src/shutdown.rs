@@ -1,0 +1,96 @@
+//! Stopping in order: everybody is told, and whoever started the work waits for its end.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+/// Tells tasks to stop and knows those that have not yet. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    token: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Shutdown {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops when this one does, and can be stopped alone.
+    pub fn child(&self) -> Self {
+        Self { token: self.token.child_token(), tasks: TaskTracker::new() }
+    }
+
+    /// Tells all tasks to stop.
+    pub fn trigger(&self) {
+        self.token.cancel();
+    }
+
+    pub fn is_triggered(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    pub async fn triggered(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Starts a task that is waited for; it has to end by itself once told to.
+    pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tasks.spawn(task)
+    }
+
+    /// Starts a task that is dropped where it stands when the shutdown begins.
+    pub fn spawn_until<F>(&self, task: F) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let token = self.token.clone();
+        self.tasks.spawn(async move {
+            token.run_until_cancelled(task).await;
+        })
+    }
+
+    /// Tells all tasks to stop and waits for them, but not forever.
+    pub async fn finish(&self, patience: Duration) {
+        self.trigger();
+        self.tasks.close();
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            warn!(tasks = self.tasks.len(), "tasks did not end in time");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn finish_waits_for_tasks_that_clean_up() {
+        let shutdown = Shutdown::new();
+        let own = shutdown.clone();
+        let task = shutdown.spawn(async move {
+            own.triggered().await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        });
+        shutdown.spawn_until(std::future::pending());
+        shutdown.finish(Duration::from_secs(10)).await;
+        assert!(task.is_finished());
+    }
+
+    #[test]
+    fn a_child_stops_with_its_parent_and_alone() {
+        let parent = Shutdown::new();
+        let (one, other) = (parent.child(), parent.child());
+        one.trigger();
+        assert!(one.is_triggered() && !other.is_triggered() && !parent.is_triggered());
+        parent.trigger();
+        assert!(other.is_triggered());
+    }
+}

@@ -491,7 +491,10 @@ mod tests {
             let quantity = Quantity::from_nanos(whole, format);
             let again = Quantity::parse(&quantity.canonical()).expect("canonical");
             prop_assert_eq!(again.nanos(), whole);
-            prop_assert_eq!(again.canonical(), quantity.canonical());
+            // Without a suffix nothing says that a number was binary.
+            if !binary {
+                prop_assert_eq!(again.canonical(), quantity.canonical());
+            }
         }
 
         #[test]

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::entries::{self, Entry, Operation};
+use super::entries::{self, Entry, Fields, Operation};
 use super::place::Place;
 use super::set::FieldSet;
-use super::typed::{self, Duplicates};
+use super::typed;
 use super::update::{Changes, revise, track};
 use super::{STRIPPED, WriteContext, view};
 use crate::field::go_json;
@@ -68,7 +68,7 @@ fn check_patch(patch: &Value, ctx: &WriteContext<'_>, place: Place<'_>) -> Resul
     if patch.at(&["metadata", "managedFields"]).is_some_and(|entries| !entries.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
-    match typed::check(patch, place, Duplicates::Refused) {
+    match typed::check(patch, place) {
         None => Ok(()),
         Some(error) => Err(Status::unexplained(format!(
             "failed to create typed patch object ({}/{}; {spelled}): {error}",
@@ -90,7 +90,10 @@ impl Applier<'_> {
         let (ctx, place) = (self.ctx, self.place);
         let mut own = ctx.entry(ctx.manager, Operation::Apply);
         let stated = typed::field_set(self.patch, place);
-        own.fields = stated.recursive_difference(&ctx.unreachable_fields());
+        own.fields = Fields::Decoded(stated.recursive_difference(&ctx.unreachable_fields()));
+        for owner in &mut owners {
+            self.reconcile(owner);
+        }
         let last = owners.iter().position(|one| one.is_same_manager(&own));
         let last = last.map(|index| owners.remove(index));
         owners.push(own.clone());
@@ -106,11 +109,12 @@ impl Applier<'_> {
             return Err(conflicts);
         }
         for (owner, lost) in owners.iter_mut().zip(&lost) {
-            owner.fields = owner.fields.difference(&lost.changed).difference(&lost.removed);
+            owner.fields.take_away(&lost.changed);
+            owner.fields.take_away(&lost.removed);
         }
         let unchanged = typed::same(self.live, &result);
         if let Some(own) = owners.iter_mut().find(|one| one.is_same_manager(&own)) {
-            own.fields = own.fields.difference(&FieldSet::of_fields(STRIPPED));
+            own.fields.take_away(&FieldSet::of_fields(STRIPPED));
             // Compat: an apply that changes nothing keeps the time, even of a new owner.
             if unchanged {
                 own.time = last.and_then(|last| last.time);
@@ -125,6 +129,21 @@ impl Applier<'_> {
         Ok(result)
     }
 
+    /// Makes an owner's fields fit the schema, which may have changed since it wrote.
+    fn reconcile(&self, owner: &mut Entry) {
+        let place = match self.ctx.versions {
+            Some(versions) if owner.api_version != self.ctx.gvk.api_version() => {
+                Place::root(versions.schema(&owner.api_version))
+            }
+            _ => self.place,
+        };
+        let fields = owner.fields.set();
+        let reconciled = fields.reconciled(place);
+        if reconciled != *fields {
+            owner.fields = Fields::Decoded(reconciled);
+        }
+    }
+
     /// Removes what this manager stated last time and does not state now, unless another owns it or
     /// it never was in the object.
     fn prune(&self, merged: Value, owners: &[Entry], last: &Entry) -> Value {
@@ -133,7 +152,7 @@ impl Applier<'_> {
             return merged;
         };
         let (seen_merged, seen_place) = (seen.new, seen.place);
-        let dropped = last.fields.with_declared_parents(seen_place);
+        let dropped = last.fields.set().with_declared_parents(seen_place);
         let mut pruned = typed::remove(&seen_merged, &dropped, seen_place);
 
         let mut versions: Vec<&str> = owners.iter().map(|one| &*one.api_version).collect();
@@ -141,7 +160,7 @@ impl Applier<'_> {
         versions.dedup();
         for version in versions {
             let owned = owners.iter().filter(|one| one.api_version == version);
-            let owned = owned.fold(FieldSet::default(), |all, one| all.union(&one.fields));
+            let owned = owned.fold(FieldSet::default(), |all, one| all.union(&one.fields.set()));
             let Some(seen) = view(ctx, &merged, &pruned, place, version) else { continue };
             let all = declared_fields(&seen.old, seen.place);
             let kept = declared_fields(&seen.new, seen.place);
@@ -170,7 +189,7 @@ impl Applier<'_> {
         let text = self.live.annotation(LAST_APPLIED).unwrap_or_default();
         let Ok(stated) = serde_json::from_str::<Value>(text) else { return FieldSet::default() };
         if stated.api_version() != self.ctx.gvk.api_version()
-            || typed::check(&stated, self.place, Duplicates::Refused).is_some()
+            || typed::check(&stated, self.place).is_some()
         {
             return FieldSet::default();
         }

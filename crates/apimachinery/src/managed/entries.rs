@@ -1,5 +1,7 @@
 //! The entries of `metadata.managedFields`: reading, writing, order, and the limit on their number.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
@@ -17,15 +19,73 @@ pub(super) enum Operation {
     Update,
 }
 
+/// The fields of an entry. Those no write touches are never decoded: most entries, most of the time.
+#[derive(Debug, Clone)]
+pub(super) enum Fields {
+    Encoded(Value),
+    Decoded(FieldSet),
+}
+
+impl Fields {
+    /// The fields as a set; what cannot be read is empty.
+    pub(super) fn set(&self) -> Cow<'_, FieldSet> {
+        match self {
+            Self::Encoded(fields) => Cow::Owned(FieldSet::decode(fields).unwrap_or_default()),
+            Self::Decoded(set) => Cow::Borrowed(set),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Encoded(fields) => fields.as_object().is_none_or(Map::is_empty),
+            Self::Decoded(set) => set.is_empty(),
+        }
+    }
+
+    /// Whether a path of `set` is among the fields.
+    pub(super) fn meet(&self, set: &FieldSet) -> bool {
+        match self {
+            Self::Encoded(fields) => set.meets(fields),
+            Self::Decoded(fields) => !fields.intersection(set).is_empty(),
+        }
+    }
+
+    pub(super) fn contain(&self, set: &FieldSet) -> bool {
+        match self {
+            Self::Encoded(fields) => set.is_within(fields),
+            Self::Decoded(fields) => set.difference(fields).is_empty(),
+        }
+    }
+
+    pub(super) fn take_away(&mut self, set: &FieldSet) {
+        if self.meet(set) {
+            *self = Self::Decoded(self.set().difference(set));
+        }
+    }
+
+    pub(super) fn add(&mut self, set: &FieldSet) {
+        if !self.contain(set) {
+            *self = Self::Decoded(self.set().union(set));
+        }
+    }
+
+    fn encode(&self) -> Value {
+        match self {
+            Self::Encoded(fields) => fields.clone(),
+            Self::Decoded(set) => set.encode(),
+        }
+    }
+}
+
 /// The fields one manager owns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) manager: String,
     pub(super) operation: Operation,
     pub(super) api_version: String,
     pub(super) subresource: String,
     pub(super) time: Option<String>,
-    pub(super) fields: FieldSet,
+    pub(super) fields: Fields,
 }
 
 impl Entry {
@@ -56,8 +116,8 @@ impl Entry {
             }
         }
         let fields = match entry.get("fieldsV1") {
-            None | Some(Value::Null) => FieldSet::default(),
-            Some(fields) => FieldSet::decode(fields).map_err(|error| error.to_string())?,
+            None | Some(Value::Null) => Fields::Decoded(FieldSet::default()),
+            Some(fields) => Fields::Encoded(fields.clone()),
         };
         Ok(Self {
             manager: text("manager").to_owned(),
@@ -112,6 +172,16 @@ pub(super) fn decode(entries: &[Value]) -> Result<Vec<Entry>, String> {
         decoded.push(entry);
     }
     Ok(decoded)
+}
+
+/// Says what is wrong with the fields of entries, which decoding leaves unread.
+pub(super) fn check(entries: &[Entry]) -> Result<(), String> {
+    for entry in entries {
+        if let Fields::Encoded(fields) = &entry.fields {
+            FieldSet::decode(fields).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes entries into an object's metadata; none at all leaves no field.
@@ -169,7 +239,7 @@ pub(super) fn cap(entries: &mut Vec<Entry>) {
             Some(index) => bucket.fields = entries.remove(index).fields,
             None => entries.retain(|one| !one.is_same_manager(first)),
         }
-        bucket.fields = bucket.fields.union(&entry.fields);
+        bucket.fields.add(&entry.fields.set());
         entries.retain(|one| !one.is_same_manager(&entry));
         entries.push(bucket);
         left -= 1;

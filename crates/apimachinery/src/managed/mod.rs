@@ -25,7 +25,7 @@ use crate::gvk::Gvk;
 use crate::object::ObjectExt;
 use crate::schema::Cursor;
 use crate::time::format_time;
-use entries::{Entry, Operation};
+use entries::{Entry, Fields, Operation};
 use place::Place;
 
 /// Fields no manager owns: they identify the object or belong to the server.
@@ -79,7 +79,7 @@ impl<'a> WriteContext<'a> {
             api_version: self.gvk.api_version(),
             subresource: self.subresource.to_owned(),
             time: Some(format_time(self.now)),
-            fields: FieldSet::default(),
+            fields: Fields::Decoded(FieldSet::default()),
         }
     }
 

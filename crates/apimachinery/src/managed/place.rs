@@ -198,6 +198,16 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Whether the schema says that whatever is here is owned as a whole.
+    pub(super) fn is_declared_atomic(self) -> bool {
+        let Self::Declared { cursor, .. } = self else { return false };
+        match cursor.schema().kind {
+            Type::Object => cursor.map_type() == MapType::Atomic,
+            Type::Array => matches!(relation(cursor), Relation::Atomic),
+            _ => false,
+        }
+    }
+
     /// The step that leads to an element of a list here, or why there is none.
     pub(super) fn identify(self, item: &Value, relation: Relation<'_>) -> Result<Step, String> {
         let keys: Vec<&str> = match relation {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::entries::{self, Entry};
-use super::set::{FieldSet, Step};
+use super::entries::{self, Entry, Fields};
+use super::set::FieldSet;
 use crate::object::{ObjectExt, ObjectMutExt};
 
 const SCALE_VERSION: &str = "autoscaling/v1";
@@ -16,7 +16,7 @@ pub fn scale_from_parent(parent: &Value, replicas: &[&str]) -> Vec<Value> {
     let visible = owners.unwrap_or_default().into_iter().filter(|one| owns(one, replicas));
     let visible = visible.map(|owner| Entry {
         api_version: SCALE_VERSION.to_owned(),
-        fields: FieldSet::of_fields(&[REPLICAS_IN_SCALE]),
+        fields: Fields::Decoded(FieldSet::of_fields(&[REPLICAS_IN_SCALE])),
         ..owner
     });
     stored(visible.collect())
@@ -43,7 +43,7 @@ pub fn scale_to_parent(
                 .position(|one| one.is_same_manager(&owner) || one.is_same_manager(&seen));
             match kept {
                 Some(index) => drop(scale.remove(index)),
-                None => owner.fields = owner.fields.difference(&path),
+                None => owner.fields.take_away(&path),
             }
         }
         if !owner.fields.is_empty() {
@@ -55,15 +55,14 @@ pub fn scale_to_parent(
         api_version: api_version.to_owned(),
         // Compat: owners that came through the scale carry no time.
         time: None,
-        fields: path.clone(),
+        fields: Fields::Decoded(path.clone()),
         ..owner
     }));
     stored(result)
 }
 
 fn owns(owner: &Entry, path: &[&str]) -> bool {
-    let steps: Vec<Step> = path.iter().map(|name| Step::Field((*name).to_owned())).collect();
-    owner.fields.contains(&steps)
+    owner.fields.contain(&FieldSet::of_fields(&[path]))
 }
 
 fn stored(owners: Vec<Entry>) -> Vec<Value> {

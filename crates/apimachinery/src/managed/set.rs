@@ -209,6 +209,24 @@ impl FieldSet {
         result
     }
 
+    /// Makes the set fit a schema that changed: below what is atomic by now, nothing is told apart.
+    pub(super) fn reconciled(&self, place: Place<'_>) -> Self {
+        let mut result = Self::default();
+        for (step, node) in &self.0 {
+            let below = match step {
+                Step::Field(name) => place.static_field(name).0,
+                Step::Key(_) | Step::Value(_) | Step::Index(_) => place.static_items(),
+            };
+            let node = if !node.children.is_empty() && below.is_declared_atomic() {
+                Node { owned: true, ..Node::default() }
+            } else {
+                Node { owned: node.owned, children: node.children.reconciled(below) }
+            };
+            result.graft(step.clone(), node);
+        }
+        result
+    }
+
     /// All paths as text; those of one level come before those of the next.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
@@ -240,14 +258,26 @@ impl FieldSet {
             }
             value
         };
-        let encode_step = |step: &Step| match step {
-            Step::Field(name) => format!("f:{name}"),
-            Step::Key(text) => format!("k:{text}"),
-            Step::Value(text) => format!("v:{text}"),
-            Step::Index(index) => format!("i:{index}"),
-        };
         let fields = self.0.iter().map(|(step, node)| (encode_step(step), encode_node(node)));
         Value::Object(fields.collect())
+    }
+
+    /// Whether some path of this set is in the encoded one too.
+    pub(super) fn meets(&self, encoded: &Value) -> bool {
+        self.0.iter().any(|(step, node)| {
+            encoded
+                .get(encode_step(step))
+                .is_some_and(|inner| (node.owned && is_owned(inner)) || node.children.meets(inner))
+        })
+    }
+
+    /// Whether every path of this set is in the encoded one too.
+    pub(super) fn is_within(&self, encoded: &Value) -> bool {
+        self.0.iter().all(|(step, node)| {
+            encoded.get(encode_step(step)).is_some_and(|inner| {
+                (!node.owned || is_owned(inner)) && node.children.is_within(inner)
+            })
+        })
     }
 
     /// Reads the `fieldsV1` form.
@@ -264,6 +294,20 @@ impl FieldSet {
         }
         Ok(set)
     }
+}
+
+fn encode_step(step: &Step) -> String {
+    match step {
+        Step::Field(name) => format!("f:{name}"),
+        Step::Key(text) => format!("k:{text}"),
+        Step::Value(text) => format!("v:{text}"),
+        Step::Index(index) => format!("i:{index}"),
+    }
+}
+
+/// Whether the path that leads to this part of an encoded set is in the set.
+fn is_owned(encoded: &Value) -> bool {
+    encoded.as_object().is_some_and(|inner| inner.is_empty() || inner.contains_key("."))
 }
 
 fn decode_step(text: &str) -> Result<Step, DecodeError> {

@@ -413,6 +413,18 @@ fn owners_of_the_replicas_show_through_the_scale_and_back() {
 }
 
 #[test]
+fn owners_follow_a_schema_that_made_their_list_atomic() {
+    let mut story = Story::new();
+    story.applies("a", json!({"spec": {"modes": ["r"]}}), false).expect("created");
+    let changed = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "modes": {"type": "array", "items": {"type": "string"}}}}}});
+    story.schema = Schema::parse(&changed).expect("a schema");
+    let status =
+        story.applies("b", json!({"spec": {"modes": ["r", "w"]}}), false).expect_err("atomic");
+    assert_eq!(status.message, r#"Apply failed with 1 conflict: conflict with "a": .spec.modes"#);
+}
+
+#[test]
 fn without_a_schema_maps_merge_and_lists_are_atomic() {
     let gvk = Gvk::new("example.com", "v1", "Thing");
     let ctx = Story::context(&gvk, "a", 1);

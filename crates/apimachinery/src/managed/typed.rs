@@ -8,21 +8,14 @@ use serde_json::{Map, Value};
 use super::place::{Place, Relation, Scalar, Shape};
 use super::set::{FieldSet, Node, Step};
 
-/// Whether elements of a list may share a key: what is stored may, what is applied may not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Duplicates {
-    Allowed,
-    Refused,
-}
-
 fn list_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Says why a value does not fit its place, or nothing. The text is Kubernetes'.
-pub(super) fn check(value: &Value, place: Place<'_>, duplicates: Duplicates) -> Option<String> {
+pub(super) fn check(value: &Value, place: Place<'_>) -> Option<String> {
     let mut errors = Vec::new();
-    check_at(value, place, duplicates, "", &mut errors);
+    check_at(value, place, "", &mut errors);
     match errors.len() {
         0 => None,
         1 => errors.pop(),
@@ -30,13 +23,7 @@ pub(super) fn check(value: &Value, place: Place<'_>, duplicates: Duplicates) -> 
     }
 }
 
-fn check_at(
-    value: &Value,
-    place: Place<'_>,
-    duplicates: Duplicates,
-    path: &str,
-    errors: &mut Vec<String>,
-) {
+fn check_at(value: &Value, place: Place<'_>, path: &str, errors: &mut Vec<String>) {
     let mut refuse = |message: String| {
         errors.push(if path.is_empty() { message } else { format!("{path}: {message}") });
     };
@@ -62,10 +49,10 @@ fn check_at(
                         }
                     }
                 };
-                if !seen.insert(step.clone()) && duplicates == Duplicates::Refused {
+                if !seen.insert(step.clone()) {
                     errors.push(format!("{path}: duplicate entries for key {step}"));
                 }
-                check_at(item, place.items(), duplicates, &format!("{path}{step}"), errors);
+                check_at(item, place.items(), &format!("{path}{step}"), errors);
             }
         }
         (Shape::Map { .. }, Value::Object(fields)) => {
@@ -76,7 +63,7 @@ fn check_at(
                         errors.push(format!("{path}: field not declared in schema"));
                         return;
                     }
-                    at => check_at(value, at, duplicates, &path, errors),
+                    at => check_at(value, at, &path, errors),
                 }
             }
         }
@@ -214,6 +201,11 @@ struct CompareWalk {
 
 impl CompareWalk {
     fn values(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>) {
+        if let (Some(old), Some(new)) = (old, new)
+            && same(old, new)
+        {
+            return;
+        }
         let (old_shape, new_shape) = (place.shape(old), place.shape(new));
         let shape = if new.is_some() { new_shape } else { old_shape };
         if old.is_some() && new.is_some() && !old_shape.is_like(new_shape) {
@@ -239,26 +231,19 @@ impl CompareWalk {
     ) -> bool {
         match shape {
             Shape::List(relation) if !matches!(relation, Relation::Atomic) => {
-                let (old_items, new_items) = (list_of(old), list_of(new));
-                if !old_items.is_empty() || !new_items.is_empty() {
-                    self.lists(old_items, new_items, place, relation);
+                let (old, new) = (list_of(old), list_of(new));
+                if !old.is_empty() || !new.is_empty() {
+                    self.lists(old, new, place, relation);
                     return false;
                 }
             }
             Shape::Map { atomic: false } => {
-                let fields = |value: Option<&Value>| -> Vec<String> {
-                    let fields = value.and_then(Value::as_object);
-                    fields.map(|fields| fields.keys().cloned().collect()).unwrap_or_default()
-                };
-                let names: BTreeSet<String> = fields(old).into_iter().chain(fields(new)).collect();
+                let names = names_of(old, new);
                 if !names.is_empty() {
                     for name in names {
-                        let of = |value: Option<&Value>| {
-                            value.and_then(|value| value.get(&name)).cloned()
-                        };
-                        let (old, new) = (of(old), of(new));
-                        self.path.push(Step::Field(name.clone()));
-                        self.values(old.as_ref(), new.as_ref(), place.field(&name).0);
+                        self.path.push(Step::Field(name.to_owned()));
+                        let (old, new) = (field_of(old, name), field_of(new, name));
+                        self.values(old, new, place.field(name).0);
                         self.path.pop();
                     }
                     return false;
@@ -276,20 +261,19 @@ impl CompareWalk {
     }
 
     fn lists(&mut self, old: &[Value], new: &[Value], place: Place<'_>, relation: Relation<'_>) {
-        let old = group(old, place, relation);
-        let new = group(new, place, relation);
-        let find = |groups: &[(Step, Vec<&Value>)], step: &Step| -> Vec<Value> {
-            let found = groups.iter().find(|(one, _)| one == step);
-            found
-                .map(|(_, items)| items.iter().map(|item| (*item).clone()).collect())
-                .unwrap_or_default()
-        };
-        let steps: BTreeSet<Step> = old.iter().chain(&new).map(|(step, _)| step.clone()).collect();
-        for step in steps {
-            let (old, new) = (find(&old, &step), find(&new, &step));
+        let mut pairs: BTreeMap<Step, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+        for (step, items) in group(old, place, relation) {
+            pairs.entry(step).or_default().0 = items;
+        }
+        for (step, items) in group(new, place, relation) {
+            pairs.entry(step).or_default().1 = items;
+        }
+        for (step, (old, new)) in pairs {
             self.path.push(step);
             match (old.as_slice(), new.as_slice()) {
-                ([] | [_], [] | [_]) => self.values(old.first(), new.first(), place.items()),
+                ([] | [_], [] | [_]) => {
+                    self.values(old.first().copied(), new.first().copied(), place.items());
+                }
                 ([_, _, ..], [_, _, ..]) => {
                     if old.len() != new.len() || !old.iter().zip(&new).all(|(a, b)| same(a, b)) {
                         self.found.modified.insert(&self.path);
@@ -311,6 +295,18 @@ impl CompareWalk {
             self.path.pop();
         }
     }
+}
+
+fn field_of<'v>(value: Option<&'v Value>, name: &str) -> Option<&'v Value> {
+    value?.as_object()?.get(name)
+}
+
+/// The names of the fields of either value.
+fn names_of<'v>(a: Option<&'v Value>, b: Option<&'v Value>) -> BTreeSet<&'v str> {
+    let names = |value: Option<&'v Value>| {
+        value.and_then(Value::as_object).into_iter().flat_map(|fields| fields.keys())
+    };
+    names(a).chain(names(b)).map(String::as_str).collect()
 }
 
 /// Equality in which `1` and `1.0` are the same number.
@@ -342,15 +338,11 @@ fn merge_at(base: Option<&Value>, over: Option<&Value>, place: Place<'_>) -> Opt
             }
         }
         Shape::Map { atomic: false } => {
-            let empty = Map::new();
-            let fields = |value: Option<&'_ Value>| value.and_then(Value::as_object).cloned();
-            let below = fields(base).unwrap_or_else(|| empty.clone());
-            let above = fields(over).unwrap_or(empty);
-            if !below.is_empty() || !above.is_empty() {
-                let names: BTreeSet<&String> = below.keys().chain(above.keys()).collect();
+            let names = names_of(base, over);
+            if !names.is_empty() {
                 let merged = names.into_iter().filter_map(|name| {
-                    let at = place.field(name).0;
-                    Some((name.clone(), merge_at(below.get(name), above.get(name), at)?))
+                    let (base, over) = (field_of(base, name), field_of(over, name));
+                    Some((name.to_owned(), merge_at(base, over, place.field(name).0)?))
                 });
                 let merged: Map<String, Value> = merged.collect();
                 return (!merged.is_empty()).then_some(Value::Object(merged));
@@ -361,6 +353,19 @@ fn merge_at(base: Option<&Value>, over: Option<&Value>, place: Place<'_>) -> Opt
     decisive.cloned()
 }
 
+/// Elements with their identities; stored ones that break the rules keep their place.
+fn identified<'v>(
+    items: &'v [Value],
+    place: Place<'_>,
+    relation: Relation<'_>,
+) -> Vec<(Step, &'v Value)> {
+    let identify = |(index, item): (usize, &'v Value)| {
+        let step = place.identify(item, relation);
+        (step.unwrap_or(Step::Index(index as u64)), item)
+    };
+    items.iter().enumerate().map(identify).collect()
+}
+
 /// Merges lists whose elements have identities: the order of `above` wins among shared elements,
 /// the rest keeps its place relative to its neighbours.
 fn merge_lists(
@@ -369,19 +374,11 @@ fn merge_lists(
     place: Place<'_>,
     relation: Relation<'_>,
 ) -> Option<Value> {
-    let identified = |items: &[Value]| -> Vec<(Step, Value)> {
-        let step = |(index, item): (usize, &Value)| {
-            // Stored elements that break the rules keep their place.
-            let step = place.identify(item, relation);
-            (step.unwrap_or(Step::Index(index as u64)), item.clone())
-        };
-        items.iter().enumerate().map(step).collect()
-    };
-    let (below, above) = (identified(below), identified(above));
-    let find = |items: &[(Step, Value)], step: &Step| -> Option<Value> {
-        let mut found = items.iter().filter(|(one, _)| one == step);
-        let first = found.next()?;
-        Some(if found.next().is_some() { Value::Null } else { first.1.clone() })
+    let (below, above) = (identified(below, place, relation), identified(above, place, relation));
+    let in_base = |step: &Step| {
+        let mut found = below.iter().filter(|(one, _)| one == step);
+        let (_, first) = found.next()?;
+        Some(if found.next().is_some() { &Value::Null } else { *first })
     };
     let in_above: BTreeSet<&Step> = above.iter().map(|(step, _)| step).collect();
     let in_below: BTreeSet<&Step> = below.iter().map(|(step, _)| step).collect();
@@ -411,8 +408,7 @@ fn merge_lists(
             _ => {}
         }
         if let Some((step, item)) = right {
-            let base = find(&below, step);
-            merged.extend(merge_at(base.as_ref(), Some(item), place.items()));
+            merged.extend(merge_at(in_base(step), Some(item), place.items()));
             done.insert(step);
             r += 1;
             if next_shared == Some(step) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::entries::{self, Entry, Operation};
 use super::place::Place;
 use super::set::FieldSet;
-use super::typed::{self, Comparison, Duplicates};
+use super::typed::{self, Comparison};
 use super::{STRIPPED, WriteContext, view};
 use crate::object::{ObjectExt, ObjectMutExt};
 use crate::schema::Cursor;
@@ -21,18 +21,23 @@ pub fn update(
     schema: Option<Cursor<'_>>,
 ) {
     let place = Place::root(schema);
-    let owners = owners_before(live, new, ctx);
-    new.remove_at(MANAGED_FIELDS);
+    let stored = live.and_then(|live| live.at(MANAGED_FIELDS));
+    let sent = new.remove_at(MANAGED_FIELDS);
+    let owners = owners_before(stored, sent.as_ref(), ctx);
     let exists = live.is_some_and(|live| !live.uid().is_empty());
     // An object nobody tracks stays untracked until the first apply.
     if exists && owners.is_empty() {
         return;
     }
-    if typed::check(new, place, Duplicates::Allowed).is_some() {
-        return;
-    }
-    let old = live.cloned().unwrap_or_else(|| place.empty());
-    let owners = track(&old, new, owners, ctx, ctx.manager, place);
+    let empty;
+    let old = match live {
+        Some(live) => live,
+        None => {
+            empty = place.empty();
+            &empty
+        }
+    };
+    let owners = track(old, new, owners, ctx, ctx.manager, place);
     entries::store(new, owners);
 }
 
@@ -45,21 +50,27 @@ pub fn carry_reset(request: &Value, decoded: &mut Value) {
 
 /// The entries a write starts from: what it brings along, else what is stored. An empty list, or a
 /// list of one empty entry, resets them.
-fn owners_before(live: Option<&Value>, new: &Value, ctx: &WriteContext<'_>) -> Vec<Entry> {
-    let stored = || {
-        let entries = live.map_or(&[][..], |live| live.list_at(MANAGED_FIELDS));
-        entries::decode(entries).unwrap_or_default()
+fn owners_before(
+    stored: Option<&Value>,
+    sent: Option<&Value>,
+    ctx: &WriteContext<'_>,
+) -> Vec<Entry> {
+    let list = |entries: Option<&Value>| -> Option<Vec<Value>> {
+        entries.and_then(Value::as_array).cloned()
     };
-    if !ctx.subresource.is_empty() {
-        return stored();
+    let from_store = || entries::decode(&list(stored).unwrap_or_default()).unwrap_or_default();
+    // Most writers send back what they read.
+    if !ctx.subresource.is_empty() || sent == stored {
+        return from_store();
     }
-    match new.at(MANAGED_FIELDS).and_then(Value::as_array).map(Vec::as_slice) {
-        None => stored(),
+    match list(sent).as_deref() {
+        None => from_store(),
         Some([]) => Vec::new(),
         Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => Vec::new(),
-        Some(entries) => {
-            entries::decode(entries).ok().filter(|e| !e.is_empty()).unwrap_or_else(stored)
-        }
+        Some(sent) => entries::decode(sent)
+            .ok()
+            .filter(|sent| !sent.is_empty() && entries::check(sent).is_ok())
+            .unwrap_or_else(from_store),
     }
 }
 
@@ -72,22 +83,25 @@ pub(super) fn track(
     manager: &str,
     place: Place<'_>,
 ) -> Vec<Entry> {
+    let writer = ctx.entry(manager, Operation::Update);
     let changes = revise(old, new, &mut owners, None, ctx, place);
-    let lost = owners.iter_mut().zip(&changes.lost);
-    for (owner, lost) in lost {
-        owner.fields = owner.fields.difference(&lost.changed).difference(&lost.removed);
+    let gained = changes.own.changed().difference(&FieldSet::of_fields(STRIPPED));
+    let nothing = FieldSet::default();
+
+    for (owner, lost) in owners.iter_mut().zip(&changes.lost) {
+        // What the writer changed of its own it gains back below.
+        let regained = if owner.is_same_manager(&writer) { &gained } else { &nothing };
+        owner.fields.take_away(&lost.changed.difference(regained));
+        owner.fields.take_away(&lost.removed);
     }
     owners.retain(|owner| !owner.fields.is_empty());
 
-    let gained = changes.own.changed().recursive_difference(&ctx.unreachable_fields());
-    let gained = gained.difference(&FieldSet::of_fields(STRIPPED));
     if !gained.is_empty() {
-        let mut writer = ctx.entry(manager, Operation::Update);
-        writer.fields = gained;
-        if let Some(index) = owners.iter().position(|one| one.is_same_manager(&writer)) {
-            writer.fields = writer.fields.union(&owners.remove(index).fields);
-        }
-        owners.push(writer);
+        let index = owners.iter().position(|one| one.is_same_manager(&writer));
+        let mut entry = index.map_or_else(|| writer.clone(), |index| owners.remove(index));
+        entry.fields.add(&gained);
+        entry.time = writer.time;
+        owners.push(entry);
     }
     entries::cap(&mut owners);
     owners
@@ -138,8 +152,13 @@ pub(super) fn revise(
             versions.len() - 1
         });
         let Some((_, Some(comparison))) = versions.get(index) else { return false };
+        let changed = comparison.changed();
         lost.push(Lost {
-            changed: owner.fields.intersection(&comparison.changed()),
+            changed: if owner.fields.meet(&changed) {
+                owner.fields.set().intersection(&changed)
+            } else {
+                FieldSet::default()
+            },
             removed: comparison.removed.clone(),
         });
         true

@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 use flate2::read::GzDecoder;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::decode::{Mismatch, normalise};
-use karmada_apimachinery::gvk::GroupVersion;
+use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::openapi::{ResourceDoc, SchemaDoc, SubresourceDoc};
 use karmada_apimachinery::protobuf::{self, Descriptors};
 use karmada_apimachinery::schema::{Cursor, Definitions};
 
@@ -95,6 +96,38 @@ pub fn encode_protobuf(object: &Value) -> Option<Result<Vec<u8>, protobuf::Error
     let name = message_of(&gvk.group, &gvk.version, &gvk.kind)?;
     let encoded = MESSAGES.encode(&DEFINITIONS, name, object);
     Some(encoded.map(|raw| protobuf::encode_envelope(object.api_version(), object.kind(), &raw)))
+}
+
+/// Describes the built-in resources for the documents of OpenAPI.
+pub fn docs() -> Vec<ResourceDoc<'static>> {
+    crate::resources().iter().filter_map(doc_of).collect()
+}
+
+fn doc_of(resource: &'static crate::Resource) -> Option<ResourceDoc<'static>> {
+    let definition = definition_of(resource.group, resource.version, resource.kind)?;
+    let subresources = resource.subresources.iter().map(|subresource| {
+        let own =
+            |text: &'static str, parent: &'static str| if text.is_empty() { parent } else { text };
+        let kind = subresource.kind(resource);
+        // Kinds of other groups say so; `v1` alone is the core group only below core resources.
+        let is_foreign = !subresource.version.is_empty();
+        let group = if is_foreign { subresource.group } else { resource.group };
+        let version = own(subresource.version, resource.version);
+        SubresourceDoc {
+            name: subresource.name,
+            gvk: Gvk::new(group, version, kind),
+            verbs: subresource.verbs.to_vec(),
+            definition: definition_of(group, version, kind),
+        }
+    });
+    Some(ResourceDoc {
+        gvk: Gvk::new(resource.group, resource.version, resource.kind),
+        plural: resource.plural,
+        namespaced: resource.namespaced,
+        verbs: resource.verbs.to_vec(),
+        subresources: subresources.collect(),
+        schema: SchemaDoc::Definition(definition),
+    })
 }
 
 /// The schema of `metadata`, which all kinds share.

@@ -2,10 +2,13 @@
 //! caching and content negotiation are the server's business.
 
 mod components;
+mod gnostic;
 mod operations;
 mod parameters;
 
 use serde_json::{Map, Value, json};
+
+pub use gnostic::encode_v2;
 
 use crate::gvk::{GroupVersion, Gvk};
 use crate::schema::{Definitions, Schema};

@@ -124,3 +124,16 @@ fn the_index_points_to_hashed_documents() {
         json!({"paths": {"apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1?hash=AB"}}})
     );
 }
+
+#[test]
+fn the_protobuf_form_names_paths_and_definitions() {
+    let document = document_v2(&[deployments()], &definitions(), "v1.36.0");
+    let bytes = encode_v2(&document);
+    assert!(bytes.starts_with(b"\x0a\x032.0\x12"));
+    for text in
+        ["/apis/apps/v1/deployments", "io.k8s.api.apps.v1.Deployment", "x-kubernetes-action"]
+    {
+        let found = bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(found, "{text} is missing");
+    }
+}

@@ -5,7 +5,7 @@
 mod decode;
 mod encode;
 mod envelope;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 use super::Error;
 
 pub(super) const VARINT: u8 = 0;
-pub(super) const FIXED64: u8 = 1;
+pub(crate) const FIXED64: u8 = 1;
 pub(super) const LENGTH: u8 = 2;
 const FIXED32: u8 = 5;
 
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -77,17 +77,17 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(super) fn put_tag(out: &mut Vec<u8>, number: u32, wire: u8) {
+pub(crate) fn put_tag(out: &mut Vec<u8>, number: u32, wire: u8) {
     put_varint(out, u64::from(number) << 3 | u64::from(wire));
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_tag(out, number, LENGTH);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-pub(super) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
+pub(crate) fn put_int(out: &mut Vec<u8>, number: u32, value: i64) {
     put_tag(out, number, VARINT);
     // Negative numbers take ten bytes, as protobuf has it for plain integers.
     put_varint(out, value as u64);

@@ -138,3 +138,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_resource_is_documented_with_existing_definitions() {
+    let docs = docs();
+    assert_eq!(docs.len(), crate::resources().len());
+    for doc in &docs {
+        for subresource in &doc.subresources {
+            let known = subresource.definition.is_some() || doc.gvk.kind.ends_with("Proxy");
+            let is_options = subresource.gvk.kind.ends_with("Options");
+            assert!(known || is_options, "{} {}", doc.plural, subresource.name);
+        }
+    }
+    let apps = GroupVersion::new("apps", "v1");
+    let of_group: Vec<_> = docs.into_iter().filter(|doc| doc.gvk.group_version() == apps).collect();
+    let document = karmada_apimachinery::openapi::document_v3(&apps, &of_group, definitions());
+    let text = document.to_string();
+    // Whatever is referred to is there.
+    for part in text.split("#/components/schemas/").skip(1) {
+        let name = part.split('"').next().unwrap_or_default();
+        assert!(document["components"]["schemas"].get(name).is_some(), "{name} is missing");
+    }
+}

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::entries::{self, Entry, Fields, Operation};
 use super::place::Place;
 use super::set::FieldSet;
-use super::typed;
+use super::typed::{self, Duplicates};
 use super::update::{Changes, revise, track};
 use super::{STRIPPED, WriteContext, view};
 use crate::field::go_json;
@@ -43,20 +43,36 @@ pub fn apply(
         empty
     };
     if let Some(live) = live.filter(|_| owners.is_empty()) {
-        owners = track(&place.empty(), live, owners, ctx, BEFORE_FIRST_APPLY, place);
+        owners = track(&place.empty(), live, owners, ctx, BEFORE_FIRST_APPLY, place)
+            .map_err(Status::unexplained)?;
     }
     let live = live.cloned().unwrap_or_else(empty);
     let applier = Applier { live: &live, patch, ctx, place };
-    let outcome = match applier.run(owners.clone(), force) {
-        Err(conflicts) if ctx.manager == KUBECTL => {
+    match applier.run(owners.clone(), force) {
+        Err(Refusal::Conflicts(conflicts)) if ctx.manager == KUBECTL => {
             match conflicts.except(applier.fields_of_last_applied()) {
-                Some(conflicts) => return Err(conflicts.into_status()),
-                None => applier.run(owners, true).map_err(Conflicts::into_status)?,
+                Some(conflicts) => Err(conflicts.into_status()),
+                None => applier.run(owners, true).map_err(Refusal::into_status),
             }
         }
-        other => other.map_err(Conflicts::into_status)?,
-    };
-    Ok(outcome)
+        outcome => outcome.map_err(Refusal::into_status),
+    }
+}
+
+/// Why an apply is not carried out.
+enum Refusal {
+    Conflicts(Conflicts),
+    /// The object cannot be seen in a version an owner wrote in.
+    Unreadable(String),
+}
+
+impl Refusal {
+    fn into_status(self) -> Status {
+        match self {
+            Self::Conflicts(conflicts) => conflicts.into_status(),
+            Self::Unreadable(why) => Status::unexplained(why),
+        }
+    }
 }
 
 fn check_patch(patch: &Value, ctx: &WriteContext<'_>, place: Place<'_>) -> Result<(), Status> {
@@ -68,7 +84,7 @@ fn check_patch(patch: &Value, ctx: &WriteContext<'_>, place: Place<'_>) -> Resul
     if patch.at(&["metadata", "managedFields"]).is_some_and(|entries| !entries.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
-    match typed::check(patch, place) {
+    match typed::check(patch, place, Duplicates::Refused) {
         None => Ok(()),
         Some(error) => Err(Status::unexplained(format!(
             "failed to create typed patch object ({}/{}; {spelled}): {error}",
@@ -86,7 +102,7 @@ struct Applier<'a> {
 }
 
 impl Applier<'_> {
-    fn run(&self, mut owners: Vec<Entry>, force: bool) -> Result<Value, Conflicts> {
+    fn run(&self, mut owners: Vec<Entry>, force: bool) -> Result<Value, Refusal> {
         let (ctx, place) = (self.ctx, self.place);
         let mut own = ctx.entry(ctx.manager, Operation::Apply);
         let stated = typed::field_set(self.patch, place);
@@ -103,10 +119,11 @@ impl Applier<'_> {
             Some(last) if !last.fields.is_empty() => self.prune(merged, &owners, last),
             _ => merged,
         };
-        let Changes { lost, .. } = revise(self.live, &result, &mut owners, Some(&own), ctx, place);
+        let Changes { lost, .. } = revise(self.live, &result, &mut owners, Some(&own), ctx, place)
+            .map_err(Refusal::Unreadable)?;
         let conflicts = Conflicts::between(&owners, lost.iter().map(|lost| &lost.changed));
         if !force && !conflicts.0.is_empty() {
-            return Err(conflicts);
+            return Err(Refusal::Conflicts(conflicts));
         }
         for (owner, lost) in owners.iter_mut().zip(&lost) {
             owner.fields.take_away(&lost.changed);
@@ -148,7 +165,7 @@ impl Applier<'_> {
     /// it never was in the object.
     fn prune(&self, merged: Value, owners: &[Entry], last: &Entry) -> Value {
         let (ctx, place) = (self.ctx, self.place);
-        let Some(seen) = view(ctx, &merged, &merged, place, &last.api_version) else {
+        let Ok(Some(seen)) = view(ctx, &merged, &merged, place, &last.api_version) else {
             return merged;
         };
         let (seen_merged, seen_place) = (seen.new, seen.place);
@@ -161,7 +178,7 @@ impl Applier<'_> {
         for version in versions {
             let owned = owners.iter().filter(|one| one.api_version == version);
             let owned = owned.fold(FieldSet::default(), |all, one| all.union(&one.fields.set()));
-            let Some(seen) = view(ctx, &merged, &pruned, place, version) else { continue };
+            let Ok(Some(seen)) = view(ctx, &merged, &pruned, place, version) else { continue };
             let all = declared_fields(&seen.old, seen.place);
             let kept = declared_fields(&seen.new, seen.place);
             let kept = kept.union(&owned.with_declared_parents(seen.place));
@@ -169,7 +186,7 @@ impl Applier<'_> {
         }
 
         // Only what the last statement named may go; a parent that lost all children may not.
-        let Some(seen) = view(ctx, &merged, &pruned, place, &last.api_version) else {
+        let Ok(Some(seen)) = view(ctx, &merged, &pruned, place, &last.api_version) else {
             return merged;
         };
         let all = declared_fields(&seen.old, seen.place);
@@ -189,7 +206,7 @@ impl Applier<'_> {
         let text = self.live.annotation(LAST_APPLIED).unwrap_or_default();
         let Ok(stated) = serde_json::from_str::<Value>(text) else { return FieldSet::default() };
         if stated.api_version() != self.ctx.gvk.api_version()
-            || typed::check(&stated, self.place).is_some()
+            || typed::check(&stated, self.place, Duplicates::Refused).is_some()
         {
             return FieldSet::default();
         }

@@ -27,6 +27,7 @@ use crate::schema::Cursor;
 use crate::time::format_time;
 use entries::{Entry, Fields, Operation};
 use place::Place;
+use typed::Duplicates;
 
 /// Fields no manager owns: they identify the object or belong to the server.
 const STRIPPED: &[&[&str]] = &[
@@ -95,21 +96,27 @@ struct View<'v> {
     place: Place<'v>,
 }
 
-/// Both objects as a manager of `api_version` sees them, or nothing if nobody can any more.
+/// Both objects as a manager of `api_version` sees them; nothing if that version is not served any
+/// more, an error if it cannot hold them.
 fn view<'v>(
     ctx: &WriteContext<'v>,
     old: &Value,
     new: &Value,
     place: Place<'v>,
     api_version: &str,
-) -> Option<View<'v>> {
-    match ctx.versions {
-        Some(versions) if api_version != ctx.gvk.api_version() => Some(View {
-            old: versions.convert(old, api_version)?,
-            new: versions.convert(new, api_version)?,
-            place: Place::root(versions.schema(api_version)),
-        }),
-        _ => Some(View { old: old.clone(), new: new.clone(), place }),
+) -> Result<Option<View<'v>>, String> {
+    let foreign = ctx.versions.filter(|_| api_version != ctx.gvk.api_version());
+    let Some(versions) = foreign else {
+        return Ok(Some(View { old: old.clone(), new: new.clone(), place }));
+    };
+    let both = versions.convert(old, api_version).zip(versions.convert(new, api_version));
+    let Some((old, new)) = both else { return Ok(None) };
+    let place = Place::root(versions.schema(api_version));
+    match typed::check(&old, place, Duplicates::Allowed)
+        .or_else(|| typed::check(&new, place, Duplicates::Allowed))
+    {
+        None => Ok(Some(View { old, new, place })),
+        Some(why) => Err(why),
     }
 }
 

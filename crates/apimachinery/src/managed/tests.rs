@@ -424,6 +424,55 @@ fn owners_follow_a_schema_that_made_their_list_atomic() {
     assert_eq!(status.message, r#"Apply failed with 1 conflict: conflict with "a": .spec.modes"#);
 }
 
+/// Two versions that differ in one field; `v0` is not served any more.
+struct TwoVersions {
+    old: Schema,
+}
+
+impl Versions for TwoVersions {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        let mut object = object.clone();
+        object["apiVersion"] = api_version.into();
+        (api_version != "example.com/v0").then_some(object)
+    }
+
+    fn schema(&self, _: &str) -> Option<Cursor<'_>> {
+        Some(Cursor::alone(&self.old))
+    }
+}
+
+#[test]
+fn owners_are_judged_in_the_version_they_wrote_in() {
+    let schema = schema();
+    let gvk = Gvk::new("example.com", "v1", "Thing");
+    let old = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "replicas": {"type": "integer"}}}}});
+    let versions = TwoVersions { old: Schema::parse(&old).expect("a schema") };
+    let mut ctx = Story::context(&gvk, "a", 1);
+    ctx.versions = Some(&versions);
+    let owned_in = |version: &str, spec: Value| {
+        let mut object = Story::object(json!({"spec": spec}));
+        object["metadata"] = json!({"name": "t", "uid": "u", "managedFields": [{
+            "manager": "o", "operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:replicas": {}}}}]});
+        object
+    };
+    let managers = |version: &str, before: Value, after: Value| -> Vec<String> {
+        let live = owned_in(version, before);
+        let mut new = live.clone();
+        new["spec"] = after;
+        update(Some(&live), &mut new, &ctx, Some(Cursor::alone(&schema)));
+        let entries = new.list_at(&["metadata", "managedFields"]).iter();
+        entries.filter_map(|entry| entry.str_at(&["manager"]).map(str::to_owned)).collect()
+    };
+    let (one, two) = (json!({"replicas": 1}), json!({"replicas": 2}));
+    assert_eq!(managers("example.com/v1beta1", one.clone(), two.clone()), ["a"]);
+    assert_eq!(managers("example.com/v0", one.clone(), one.clone()), Vec::<String>::new());
+    // The older version does not know `mode`, so nobody can say what its owners own.
+    let with_mode = json!({"replicas": 1, "mode": "m"});
+    assert_eq!(managers("example.com/v1beta1", one, with_mode), Vec::<String>::new());
+}
+
 #[test]
 fn without_a_schema_maps_merge_and_lists_are_atomic() {
     let gvk = Gvk::new("example.com", "v1", "Thing");

@@ -8,14 +8,21 @@ use serde_json::{Map, Value};
 use super::place::{Place, Relation, Scalar, Shape};
 use super::set::{FieldSet, Node, Step};
 
+/// Whether elements of a list may share a key: what is stored may, what is applied may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duplicates {
+    Allowed,
+    Refused,
+}
+
 fn list_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Says why a value does not fit its place, or nothing. The text is Kubernetes'.
-pub(super) fn check(value: &Value, place: Place<'_>) -> Option<String> {
+pub(super) fn check(value: &Value, place: Place<'_>, duplicates: Duplicates) -> Option<String> {
     let mut errors = Vec::new();
-    check_at(value, place, "", &mut errors);
+    check_at(value, place, duplicates, "", &mut errors);
     match errors.len() {
         0 => None,
         1 => errors.pop(),
@@ -23,7 +30,13 @@ pub(super) fn check(value: &Value, place: Place<'_>) -> Option<String> {
     }
 }
 
-fn check_at(value: &Value, place: Place<'_>, path: &str, errors: &mut Vec<String>) {
+fn check_at(
+    value: &Value,
+    place: Place<'_>,
+    duplicates: Duplicates,
+    path: &str,
+    errors: &mut Vec<String>,
+) {
     let mut refuse = |message: String| {
         errors.push(if path.is_empty() { message } else { format!("{path}: {message}") });
     };
@@ -49,10 +62,10 @@ fn check_at(value: &Value, place: Place<'_>, path: &str, errors: &mut Vec<String
                         }
                     }
                 };
-                if !seen.insert(step.clone()) {
+                if !seen.insert(step.clone()) && duplicates == Duplicates::Refused {
                     errors.push(format!("{path}: duplicate entries for key {step}"));
                 }
-                check_at(item, place.items(), &format!("{path}{step}"), errors);
+                check_at(item, place.items(), duplicates, &format!("{path}{step}"), errors);
             }
         }
         (Shape::Map { .. }, Value::Object(fields)) => {
@@ -63,7 +76,7 @@ fn check_at(value: &Value, place: Place<'_>, path: &str, errors: &mut Vec<String
                         errors.push(format!("{path}: field not declared in schema"));
                         return;
                     }
-                    at => check_at(value, at, &path, errors),
+                    at => check_at(value, at, duplicates, &path, errors),
                 }
             }
         }

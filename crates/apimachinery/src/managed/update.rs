@@ -1,5 +1,7 @@
 //! Ownership after a plain write: the writer owns what it changed, everyone else loses it.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::entries::{self, Entry, Operation};
@@ -37,8 +39,10 @@ pub fn update(
             &empty
         }
     };
-    let owners = track(old, new, owners, ctx, ctx.manager, place);
-    entries::store(new, owners);
+    // Compat: where an owner's version cannot hold the object any more, all tracking ends.
+    if let Ok(owners) = track(old, new, owners, ctx, ctx.manager, place) {
+        entries::store(new, owners);
+    }
 }
 
 /// Keeps the wish to reset managed fields through decoding, which drops the empty list it is made of.
@@ -82,9 +86,9 @@ pub(super) fn track(
     ctx: &WriteContext<'_>,
     manager: &str,
     place: Place<'_>,
-) -> Vec<Entry> {
+) -> Result<Vec<Entry>, String> {
     let writer = ctx.entry(manager, Operation::Update);
-    let changes = revise(old, new, &mut owners, None, ctx, place);
+    let changes = revise(old, new, &mut owners, None, ctx, place)?;
     let gained = changes.own.changed().difference(&FieldSet::of_fields(STRIPPED));
     let nothing = FieldSet::default();
 
@@ -104,7 +108,7 @@ pub(super) fn track(
         owners.push(entry);
     }
     entries::cap(&mut owners);
-    owners
+    Ok(owners)
 }
 
 /// What a write means for the owners.
@@ -124,7 +128,7 @@ pub(super) struct Lost {
 }
 
 /// Compares two objects for every owner but `writer`, each in the version it wrote in. Owners whose
-/// version is not served any more are dropped.
+/// version is not served any more are dropped; one whose version cannot hold the object is an error.
 pub(super) fn revise(
     old: &Value,
     new: &Value,
@@ -132,36 +136,32 @@ pub(super) fn revise(
     writer: Option<&Entry>,
     ctx: &WriteContext<'_>,
     place: Place<'_>,
-) -> Changes {
+) -> Result<Changes, String> {
     let unreachable = ctx.unreachable_fields();
     let own = typed::compare(old, new, place).without(&unreachable);
-    let mut versions: Vec<(String, Option<Comparison>)> =
-        vec![(ctx.gvk.api_version(), Some(own.clone()))];
-    let mut lost = Vec::with_capacity(owners.len());
-    owners.retain(|owner| {
-        if writer.is_some_and(|writer| writer.is_same_manager(owner)) {
-            lost.push(Lost::default());
-            return true;
-        }
-        let known = versions.iter().position(|(version, _)| *version == owner.api_version);
-        let index = known.unwrap_or_else(|| {
-            let seen = view(ctx, old, new, place, &owner.api_version);
+    let mut versions: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
+    versions.insert(ctx.gvk.api_version(), Some(own.clone()));
+    for owner in owners.iter() {
+        if !versions.contains_key(&owner.api_version) {
+            let seen = view(ctx, old, new, place, &owner.api_version)?;
             let seen = seen.map(|seen| typed::compare(&seen.old, &seen.new, seen.place));
             let seen = seen.map(|comparison| comparison.without(&unreachable));
-            versions.push((owner.api_version.clone(), seen));
-            versions.len() - 1
-        });
-        let Some((_, Some(comparison))) = versions.get(index) else { return false };
+            versions.insert(owner.api_version.clone(), seen);
+        }
+    }
+    owners.retain(|owner| versions.get(&owner.api_version).is_some_and(Option::is_some));
+    let loss = |owner: &Entry| {
+        let comparison = versions.get(&owner.api_version).and_then(Option::as_ref);
+        let is_writer = writer.is_some_and(|writer| writer.is_same_manager(owner));
+        let Some(comparison) = comparison.filter(|_| !is_writer) else { return Lost::default() };
         let changed = comparison.changed();
-        lost.push(Lost {
-            changed: if owner.fields.meet(&changed) {
-                owner.fields.set().intersection(&changed)
-            } else {
-                FieldSet::default()
-            },
-            removed: comparison.removed.clone(),
-        });
-        true
-    });
-    Changes { own, lost }
+        let changed = if owner.fields.meet(&changed) {
+            owner.fields.set().intersection(&changed)
+        } else {
+            FieldSet::default()
+        };
+        Lost { changed, removed: comparison.removed.clone() }
+    };
+    let lost = owners.iter().map(loss).collect();
+    Ok(Changes { own, lost })
 }

@@ -12,6 +12,8 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 pub(crate) enum Scope {
     Namespaced,
     Cluster,
+    /// Never stored, so metadata does not matter.
+    None,
 }
 
 /// Checks `metadata` of an object of most kinds.

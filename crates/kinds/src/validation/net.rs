@@ -61,7 +61,6 @@ pub(crate) fn check_ip(at: &At<'_>, stored: &[&str], errs: &mut Errors) -> bool 
 }
 
 /// An address in its one canonical form.
-#[cfg_attr(not(test), expect(dead_code, reason = "kinds that need it follow"))]
 pub(crate) fn check_canonical_ip(at: &At<'_>, errs: &mut Errors) -> bool {
     if !check_ip(at, &[], errs) {
         return false;
@@ -123,7 +122,6 @@ pub(crate) fn check_cidr(at: &At<'_>, text: &str, stored: &[&str], errs: &mut Er
 }
 
 /// A block in its one canonical form.
-#[cfg_attr(not(test), expect(dead_code, reason = "kinds that need it follow"))]
 pub(crate) fn check_canonical_cidr(at: &At<'_>, errs: &mut Errors) -> bool {
     if !check_cidr(at, at.text(), &[], errs) {
         return false;
@@ -135,6 +133,18 @@ pub(crate) fn check_canonical_cidr(at: &At<'_>, errs: &mut Errors) -> bool {
         errs.invalid_text(at, format!("must be in canonical form ({})", quote(&canonical)));
     }
     canonical == at.text()
+}
+
+/// Whether a block lies inside another and is smaller.
+pub(crate) fn is_strict_subset(inner: &str, outer: &str) -> bool {
+    match (parse_cidr_sloppy(inner), parse_cidr_sloppy(outer)) {
+        (Some((inner, inner_length)), Some((outer, outer_length))) => {
+            inner.is_ipv4() == outer.is_ipv4()
+                && outer_length < inner_length
+                && masked(masked(inner, inner_length), outer_length) == masked(outer, outer_length)
+        }
+        _ => false,
+    }
 }
 
 /// Addresses of both families, each at least once.

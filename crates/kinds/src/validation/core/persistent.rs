@@ -10,6 +10,7 @@ use super::volumes::{self, ONE_TYPE_ONLY, Source, source};
 use crate::validation::meta::{self, Scope, annotation};
 use crate::validation::place::{At, Errors, same};
 use crate::validation::selectors;
+use crate::validation::storage::check_mount_annotation;
 
 const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -100,6 +101,11 @@ fn check_csi(at: &At<'_>, errs: &mut Errors) {
 }
 
 pub(crate) fn volume_create(object: &At<'_>, errs: &mut Errors) {
+    check_volume(object, errs);
+    check_mount_annotation(object.value, errs);
+}
+
+fn check_volume(object: &At<'_>, errs: &mut Errors) {
     meta::check(object, Scope::Cluster, names::subdomain_name, errs);
     let name = object.at(&["metadata", "name"]);
     check_volume_spec(&object.field("spec"), Some(name.text()), errs);
@@ -269,7 +275,7 @@ pub(crate) fn volume_update(subresource: &str, new: &At<'_>, old: &At<'_>, errs:
     }
     // Compat: the object is checked by the strategy and again as part of the update.
     volume_create(new, errs);
-    volume_create(new, errs);
+    check_volume(new, errs);
     let (new_spec, old_spec) = (new.field("spec"), old.field("spec"));
     let (mut after, before) = (source_of(&new_spec), source_of(&old_spec));
     let expand = "controllerExpandSecretRef";

@@ -41,25 +41,20 @@ fn check_endpoint(endpoint: &At<'_>, family: &str, errs: &mut Errors) {
         errs.too_many(&addresses, 100);
     }
     for address in addresses.items() {
-        match family {
-            "IPv4" => {
-                if net::check_ip(&address, &[], errs) {
-                    if address.text().contains(':') {
-                        errs.invalid(&addresses, address.text(), "must be an IPv4 address");
-                    }
-                    net::check_endpoint_ip(&address, errs);
-                }
+        let readable = match family {
+            "IPv4" => net::check_ip(&address, &[], errs),
+            "IPv6" => net::check_canonical_ip(&address, errs),
+            "FQDN" => {
+                check_domain(&address, errs);
+                false
             }
-            "IPv6" => {
-                if net::check_canonical_ip(&address, errs) {
-                    if !address.text().contains(':') {
-                        errs.invalid(&addresses, address.text(), "must be an IPv6 address");
-                    }
-                    net::check_endpoint_ip(&address, errs);
-                }
+            _ => false,
+        };
+        if readable {
+            if address.text().contains(':') != (family == "IPv6") {
+                errs.invalid(&addresses, address.text(), format!("must be an {family} address"));
             }
-            "FQDN" => check_domain(&address, errs),
-            _ => {}
+            net::check_endpoint_ip(&address, errs);
         }
     }
     let node = endpoint.field("nodeName");

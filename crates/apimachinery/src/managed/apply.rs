@@ -3,12 +3,13 @@
 
 use serde_json::Value;
 
+use super::check::{self, Duplicates};
 use super::entries::{self, Entry, Fields, Operation};
 use super::place::Place;
 use super::set::FieldSet;
-use super::typed::{self, Duplicates};
 use super::update::{Changes, revise, track};
 use super::{STRIPPED, WriteContext, view};
+use super::{compare, merge, typed};
 use crate::field::go_json;
 use crate::names::metadata::ANNOTATIONS_MAX_BYTES;
 use crate::object::{ObjectExt, ObjectMutExt};
@@ -84,7 +85,7 @@ fn check_patch(patch: &Value, ctx: &WriteContext<'_>, place: Place<'_>) -> Resul
     if patch.at(&["metadata", "managedFields"]).is_some_and(|entries| !entries.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
-    match typed::check(patch, place, Duplicates::Refused) {
+    match check::check(patch, place, Duplicates::Refused) {
         None => Ok(()),
         Some(error) => Err(Status::unexplained(format!(
             "failed to create typed patch object ({}/{}; {spelled}): {error}",
@@ -114,7 +115,7 @@ impl Applier<'_> {
         let last = last.map(|index| owners.remove(index));
         owners.push(own.clone());
 
-        let merged = typed::merge(self.live, self.patch, place);
+        let merged = merge::merge(self.live, self.patch, place);
         let mut result = match &last {
             Some(last) if !last.fields.is_empty() => self.prune(merged, &owners, last),
             _ => merged,
@@ -170,7 +171,7 @@ impl Applier<'_> {
         };
         let (seen_merged, seen_place) = (seen.new, seen.place);
         let dropped = last.fields.set().with_declared_parents(seen_place);
-        let mut pruned = typed::remove(&seen_merged, &dropped, seen_place);
+        let mut pruned = merge::remove(&seen_merged, &dropped, seen_place);
 
         let mut versions: Vec<&str> = owners.iter().map(|one| &*one.api_version).collect();
         versions.sort_by_key(|version| (*version != last.api_version, *version));
@@ -182,7 +183,7 @@ impl Applier<'_> {
             let all = declared_fields(&seen.old, seen.place);
             let kept = declared_fields(&seen.new, seen.place);
             let kept = kept.union(&owned.with_declared_parents(seen.place));
-            pruned = typed::remove(&seen.old, &all.difference(&kept), seen.place);
+            pruned = merge::remove(&seen.old, &all.difference(&kept), seen.place);
         }
 
         // Only what the last statement named may go; a parent that lost all children may not.
@@ -191,7 +192,7 @@ impl Applier<'_> {
         };
         let all = declared_fields(&seen.old, seen.place);
         let gone = all.difference(&declared_fields(&seen.new, seen.place));
-        let pruned = typed::remove(&seen.old, &gone.intersection(&dropped), seen.place);
+        let pruned = merge::remove(&seen.old, &gone.intersection(&dropped), seen.place);
         if last.api_version == ctx.gvk.api_version() {
             return pruned;
         }
@@ -206,11 +207,11 @@ impl Applier<'_> {
         let text = self.live.annotation(LAST_APPLIED).unwrap_or_default();
         let Ok(stated) = serde_json::from_str::<Value>(text) else { return FieldSet::default() };
         if stated.api_version() != self.ctx.gvk.api_version()
-            || typed::check(&stated, self.place, Duplicates::Refused).is_some()
+            || check::check(&stated, self.place, Duplicates::Refused).is_some()
         {
             return FieldSet::default();
         }
-        let comparison = typed::compare(&stated, self.live, self.place);
+        let comparison = compare::compare(&stated, self.live, self.place);
         typed::field_set(&stated, self.place)
             .difference(&comparison.modified)
             .difference(&comparison.added)

@@ -6,7 +6,10 @@
 //! caller's part.
 
 mod apply;
+mod check;
+mod compare;
 mod entries;
+mod merge;
 mod place;
 mod scale;
 mod set;
@@ -25,9 +28,9 @@ use crate::gvk::Gvk;
 use crate::object::ObjectExt;
 use crate::schema::Cursor;
 use crate::time::format_time;
+use check::Duplicates;
 use entries::{Entry, Fields, Operation};
 use place::Place;
-use typed::Duplicates;
 
 /// Fields no manager owns: they identify the object or belong to the server.
 const STRIPPED: &[&[&str]] = &[
@@ -112,8 +115,8 @@ fn view<'v>(
     let both = versions.convert(old, api_version).zip(versions.convert(new, api_version));
     let Some((old, new)) = both else { return Ok(None) };
     let place = Place::root(versions.schema(api_version));
-    match typed::check(&old, place, Duplicates::Allowed)
-        .or_else(|| typed::check(&new, place, Duplicates::Allowed))
+    match check::check(&old, place, Duplicates::Allowed)
+        .or_else(|| check::check(&new, place, Duplicates::Allowed))
     {
         None => Ok(Some(View { old, new, place })),
         Some(why) => Err(why),

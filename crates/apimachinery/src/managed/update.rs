@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::compare::{self, Comparison};
 use super::entries::{self, Entry, Operation};
 use super::place::Place;
 use super::set::FieldSet;
-use super::typed::{self, Comparison};
 use super::{STRIPPED, WriteContext, view};
 use crate::object::{ObjectExt, ObjectMutExt};
 use crate::schema::Cursor;
@@ -138,13 +138,13 @@ pub(super) fn revise(
     place: Place<'_>,
 ) -> Result<Changes, String> {
     let unreachable = ctx.unreachable_fields();
-    let own = typed::compare(old, new, place).without(&unreachable);
+    let own = compare::compare(old, new, place).without(&unreachable);
     let mut versions: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
     versions.insert(ctx.gvk.api_version(), Some(own.clone()));
     for owner in owners.iter() {
         if !versions.contains_key(&owner.api_version) {
             let seen = view(ctx, old, new, place, &owner.api_version)?;
-            let seen = seen.map(|seen| typed::compare(&seen.old, &seen.new, seen.place));
+            let seen = seen.map(|seen| compare::compare(&seen.old, &seen.new, seen.place));
             let seen = seen.map(|comparison| comparison.without(&unreachable));
             versions.insert(owner.api_version.clone(), seen);
         }

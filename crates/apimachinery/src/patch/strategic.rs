@@ -55,7 +55,11 @@ fn merge_map(
         match (original.get_mut(&key), change) {
             (_, Value::Null) => drop(original.remove(&key)),
             (Some(Value::Object(current)), Value::Object(change)) => {
-                merge_map(current, change, at)?;
+                if at.is_some_and(replaces_map) {
+                    *current = change;
+                } else {
+                    merge_map(current, change, at)?;
+                }
             }
             (Some(Value::Array(current)), Value::Array(change)) => {
                 let merged = merge_field_lists(std::mem::take(current), change, at)?;
@@ -71,6 +75,12 @@ fn merge_map(
         }
     }
     Ok(())
+}
+
+/// Maps merge unless their schema says otherwise.
+fn replaces_map(at: Cursor<'_>) -> bool {
+    let strategy = at.site().extensions.patch_strategy.as_deref().unwrap_or_default();
+    strategy.split(',').any(|word| word == "replace")
 }
 
 /// Drops every field of the original that `$retainKeys` does not list.

@@ -102,6 +102,7 @@ fn pod_like() -> Schema {
         "strategy": {"type": "object", "x-kubernetes-patch-strategy": "retainKeys", "properties": {
             "type": {"type": "string"}, "rolling": {"type": "object"}}},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "source": {"type": "object", "x-kubernetes-patch-strategy": "replace", "additionalProperties": {"type": "string"}},
     }});
     Schema::parse(&schema).expect("a schema")
 }
@@ -177,6 +178,11 @@ fn strategic_patches_merge_lists_by_key_and_obey_directives() {
             json!({"labels": {}}),
         ),
         (json!({}), json!({"labels": {"$patch": "delete"}}), json!({})),
+        (
+            json!({"source": {"a": "1"}}),
+            json!({"source": {"b": "1"}}),
+            json!({"source": {"b": "1"}}),
+        ),
         (
             json!({"labels": {"a": "1"}}),
             json!({"labels": {"a": null, "z": null}}),

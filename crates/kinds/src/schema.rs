@@ -21,13 +21,16 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
 static MESSAGES: LazyLock<Descriptors> =
     LazyLock::new(|| Descriptors::parse(&unpack(include_bytes!("../data/messages.json.gz"))));
 
-/// Definition names by group, version and kind.
-static BY_KIND: LazyLock<HashMap<(String, String, String), &'static str>> = LazyLock::new(|| {
+/// A group, a version and a kind.
+type Key<'a> = (&'a str, &'a str, &'a str);
+
+/// Definition names by kind.
+static BY_KIND: LazyLock<HashMap<Key<'static>, &'static str>> = LazyLock::new(|| {
     let mut by_kind = HashMap::new();
     for name in DEFINITIONS.names() {
         let kinds = DEFINITIONS.get(name).and_then(|schema| schema.extensions.kinds.as_deref());
         for kind in kinds.and_then(Value::as_array).into_iter().flatten() {
-            let part = |key: &str| kind[key].as_str().unwrap_or_default().to_owned();
+            let part = |key: &str| kind.get(key).and_then(Value::as_str).unwrap_or_default();
             by_kind.insert((part("group"), part("version"), part("kind")), name);
         }
     }
@@ -41,7 +44,7 @@ pub fn definitions() -> &'static Definitions {
 
 /// The name of the definition that describes a kind.
 pub fn definition_of(group: &str, version: &str, kind: &str) -> Option<&'static str> {
-    BY_KIND.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).copied()
+    BY_KIND.get(&(group, version, kind)).copied()
 }
 
 /// The schema of a kind.

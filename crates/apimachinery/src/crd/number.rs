@@ -30,6 +30,21 @@ pub(super) fn is_whole(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0
 }
 
+/// Whether a number is a whole multiple of a factor, which is whole where the number is.
+pub(super) fn is_multiple(number: &Number, value: f64, factor: f64) -> bool {
+    match number.as_i64() {
+        // The factor was truncated, so the cast is exact.
+        Some(whole) => whole % (factor as i64).max(1) == 0,
+        None if factor < 1.0 => is_whole(1.0 / factor * value),
+        None => is_whole(value / factor),
+    }
+}
+
+/// A bound as the message shows it: whole when compared with a whole number.
+pub(super) fn bound_text(number: &Number, bound: f64) -> String {
+    if number.is_i64() { (bound as i64).to_string() } else { go_float(bound) }
+}
+
 /// Turns floats that are whole numbers into integers, as writing and reading JSON in Go does.
 pub(super) fn settle(value: &mut Value) {
     match value {

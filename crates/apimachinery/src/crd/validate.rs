@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::number::{go_float, is_whole, shown};
+use super::number::{bound_text, go_float, is_multiple, is_whole, shown};
 use super::{formats, pattern};
 use crate::field::{ErrorType, FieldError, Path, Shown, quote};
 use crate::schema::{Additional, Extensions, ListType, Schema, Type};
@@ -488,20 +488,6 @@ fn in_range(whole: Option<i64>, value: f64, schema: &Schema) -> bool {
         ([Type::Number], Some("float")) => value.abs() <= f64::from(f32::MAX),
         _ => true,
     }
-}
-
-fn is_multiple(number: &Number, value: f64, factor: f64) -> bool {
-    match number.as_i64() {
-        // The factor was truncated, so the cast is exact.
-        Some(whole) => whole % (factor as i64).max(1) == 0,
-        None if factor < 1.0 => is_whole(1.0 / factor * value),
-        None => is_whole(value / factor),
-    }
-}
-
-/// A bound as the message shows it: whole when compared with a whole number.
-fn bound_text(number: &Number, bound: f64) -> String {
-    if number.is_i64() { (bound as i64).to_string() } else { go_float(bound) }
 }
 
 /// The earlier form of a list element, where the list type lets one find it.

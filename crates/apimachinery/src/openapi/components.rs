@@ -94,19 +94,7 @@ fn restrict_to_v2(node: &mut Value) {
 }
 
 fn custom_object(resource: &ResourceDoc<'_>, schema: &Schema, edition: Edition) -> Value {
-    let mut whole = schema.clone();
-    let text = |description: &str| Schema {
-        kind: crate::schema::Type::String,
-        description: Some(description.into()),
-        ..Schema::default()
-    };
-    whole
-        .properties
-        .insert("apiVersion".into(), text("The group and version of this object's schema."));
-    whole.properties.insert("kind".into(), text("The kind of this object."));
-    let mut metadata = Schema::reference_to(&format!("{META}ObjectMeta"));
-    metadata.description = Some("Standard object metadata.".into());
-    whole.properties.insert("metadata".into(), metadata);
+    let mut whole = schema.with_object_fields();
     whole.extensions.kinds = Some(Box::new(kinds(resource, &resource.gvk.kind)));
     render(&whole, edition)
 }

@@ -162,6 +162,27 @@ impl Schema {
         Self { reference: Some(name.into()), ..Self::default() }
     }
 
+    /// The schema of a custom resource with the fields every object has: `apiVersion`, `kind`, and `metadata`
+    /// as a reference to the built-in definition.
+    pub fn with_object_fields(&self) -> Self {
+        let mut whole = self.clone();
+        let text = |description: &str| Self {
+            kind: Type::String,
+            description: Some(description.into()),
+            ..Self::default()
+        };
+        let mut metadata = Self::reference_to("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+        metadata.description = Some("Standard object metadata.".into());
+        for (name, node) in [
+            ("apiVersion", text("The group and version of this object's schema.")),
+            ("kind", text("The kind of this object.")),
+            ("metadata", metadata),
+        ] {
+            whole.properties.insert(name.into(), node);
+        }
+        whole
+    }
+
     /// The bounds of this node; all absent where none are written.
     pub fn limits(&self) -> &Limits {
         self.limits.as_deref().unwrap_or(&NO_LIMITS)

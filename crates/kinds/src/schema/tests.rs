@@ -124,8 +124,8 @@ proptest! {
             let cursor = DEFINITIONS.cursor(name).expect("is listed");
             let drawn = draw.object(cursor, 0);
             let mut object = normalise(drawn, cursor).expect("is drawn from the schema");
-            object["apiVersion"] = GroupVersion::new(&**group, &**version).to_string().into();
-            object["kind"] = kind.as_str().into();
+            object["apiVersion"] = GroupVersion::new(*group, *version).to_string().into();
+            object["kind"] = (*kind).into();
             let body = encode_protobuf(&object).expect("has a message").expect("fits");
             prop_assert_eq!(decode_protobuf(&body), Ok(object));
         }

@@ -7,6 +7,7 @@ pub mod admission;
 pub mod convert;
 pub mod defaults;
 pub mod fields;
+pub mod ownership;
 pub mod resource;
 pub mod schema;
 pub mod service;

@@ -18,6 +18,9 @@ const MODULES: &[(&str, &str)] = &[
 /// Structs by the name of their OpenAPI definition.
 pub(crate) type Structs = BTreeMap<String, Vec<Field>>;
 
+/// A definition and the one whose fields it has.
+type Alias = (String, String);
+
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     /// The name in JSON; empty when the fields of the type are inlined.
@@ -59,13 +62,19 @@ impl Presence {
 /// Reads all modules below `root`, taking the newest version of each.
 pub(crate) fn read(root: &Path) -> Result<Structs> {
     let mut structs = Structs::new();
+    let mut aliases = Vec::new();
     for (module, folder) in MODULES {
         let directory = newest(root, module)?.join(folder);
         let prefix = match *folder {
             "" => format!("io.k8s.{module}"),
             folder => format!("io.k8s.{module}.{}", folder.replace('/', ".")),
         };
-        read_folder(&directory, &prefix, &mut structs)?;
+        read_folder(&directory, &prefix, &mut structs, &mut aliases)?;
+    }
+    for (name, target) in aliases {
+        if let Some(fields) = structs.get(&target).cloned() {
+            structs.insert(name, fields);
+        }
     }
     Ok(structs)
 }
@@ -81,12 +90,17 @@ fn newest(root: &Path, module: &str) -> Result<std::path::PathBuf> {
     found.pop().with_context(|| format!("no module {module} in {}", root.display()))
 }
 
-fn read_folder(directory: &Path, prefix: &str, structs: &mut Structs) -> Result<()> {
+fn read_folder(
+    directory: &Path,
+    prefix: &str,
+    structs: &mut Structs,
+    aliases: &mut Vec<Alias>,
+) -> Result<()> {
     for entry in fs::read_dir(directory).with_context(|| format!("list {}", directory.display()))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
-            read_folder(&path, &format!("{prefix}.{name}"), structs)?;
+            read_folder(&path, &format!("{prefix}.{name}"), structs, aliases)?;
         } else if name.ends_with(".go")
             && !name.ends_with("_test.go")
             && !name.starts_with("zz_")
@@ -94,9 +108,24 @@ fn read_folder(directory: &Path, prefix: &str, structs: &mut Structs) -> Result<
         {
             let source = fs::read_to_string(&path)?;
             read_source(&source, prefix, structs);
+            aliases.extend(read_aliases(&source, prefix));
         }
     }
     Ok(())
+}
+
+/// Types that take over a struct of another package: `type MatchCondition v1.MatchCondition`.
+fn read_aliases(source: &str, prefix: &str) -> Vec<Alias> {
+    let imports = imports(source);
+    let declared = source.lines().filter_map(|line| line.strip_prefix("type "));
+    declared
+        .filter_map(|declaration| {
+            let mut words = declaration.split_whitespace().filter(|word| *word != "=");
+            let (name, target) = (words.next()?, words.next()?);
+            let (package, target) = target.split_once('.')?;
+            Some((format!("{prefix}.{name}"), format!("{}.{target}", imports.get(package)?)))
+        })
+        .collect()
 }
 
 fn read_source(source: &str, prefix: &str, structs: &mut Structs) {

@@ -120,13 +120,14 @@ impl Applier<'_> {
             Some(last) if !last.fields.is_empty() => self.prune(merged, &owners, last),
             _ => merged,
         };
-        let Changes { lost, .. } = revise(self.live, &result, &mut owners, Some(&own), ctx, place)
+        let Changes { lost, .. } = revise(self.live, &result, &mut owners, &own, ctx, place)
             .map_err(Refusal::Unreadable)?;
         let conflicts = Conflicts::between(&owners, lost.iter().map(|lost| &lost.changed));
         if !force && !conflicts.0.is_empty() {
             return Err(Refusal::Conflicts(conflicts));
         }
-        for (owner, lost) in owners.iter_mut().zip(&lost) {
+        let others = owners.iter_mut().zip(&lost).filter(|(one, _)| !one.is_same_manager(&own));
+        for (owner, lost) in others {
             owner.fields.take_away(&lost.changed);
             owner.fields.take_away(&lost.removed);
         }

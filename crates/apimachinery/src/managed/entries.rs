@@ -69,9 +69,9 @@ impl Fields {
         }
     }
 
-    fn encode(&self) -> Value {
+    fn encode(self) -> Value {
         match self {
-            Self::Encoded(fields) => fields.clone(),
+            Self::Encoded(fields) => fields,
             Self::Decoded(set) => set.encode(),
         }
     }
@@ -129,7 +129,7 @@ impl Entry {
         })
     }
 
-    fn encode(&self) -> Value {
+    fn encode(self) -> Value {
         let operation = match self.operation {
             Operation::Apply => "Apply",
             Operation::Update => "Update",
@@ -141,11 +141,11 @@ impl Entry {
             "fieldsType": "FieldsV1",
             "fieldsV1": self.fields.encode(),
         });
-        if let Some(time) = &self.time {
-            entry["time"] = time.as_str().into();
+        if let Some(time) = self.time {
+            entry["time"] = time.into();
         }
         if !self.subresource.is_empty() {
-            entry["subresource"] = self.subresource.as_str().into();
+            entry["subresource"] = self.subresource.into();
         }
         entry
     }
@@ -197,7 +197,7 @@ pub(super) fn store(object: &mut Value, mut entries: Vec<Entry>) {
     if entries.is_empty() {
         metadata.remove("managedFields");
     } else {
-        let entries: Vec<Value> = entries.iter().map(Entry::encode).collect();
+        let entries: Vec<Value> = entries.into_iter().map(Entry::encode).collect();
         metadata.insert("managedFields".to_owned(), entries.into());
     }
 }

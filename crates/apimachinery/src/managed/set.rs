@@ -107,9 +107,18 @@ impl FieldSet {
         let Some((last, parents)) = path.split_last() else { return };
         let mut set = self;
         for step in parents {
-            set = &mut set.0.entry(step.clone()).or_default().children;
+            set = &mut set.node(step).children;
         }
-        set.0.entry(last.clone()).or_default().owned = true;
+        set.node(last).owned = true;
+    }
+
+    /// The node of a step, made where it is missing. Most steps are there already, so the step is
+    /// copied only when it is not.
+    fn node(&mut self, step: &Step) -> &mut Node {
+        if !self.0.contains_key(step) {
+            self.0.insert(step.clone(), Node::default());
+        }
+        self.0.get_mut(step).expect("was just made sure of")
     }
 
     pub fn contains(&self, path: &[Step]) -> bool {
@@ -139,9 +148,13 @@ impl FieldSet {
     pub fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
         for (step, node) in &other.0 {
-            let into = union.0.entry(step.clone()).or_default();
+            let into = union.node(step);
             into.owned |= node.owned;
-            into.children = into.children.union(&node.children);
+            if into.children.is_empty() {
+                into.children = node.children.clone();
+            } else if !node.children.is_empty() {
+                into.children = into.children.union(&node.children);
+            }
         }
         union
     }

@@ -59,15 +59,15 @@ fn owners_before(
     sent: Option<&Value>,
     ctx: &WriteContext<'_>,
 ) -> Vec<Entry> {
-    let list = |entries: Option<&Value>| -> Option<Vec<Value>> {
-        entries.and_then(Value::as_array).cloned()
+    let from_store = || {
+        let stored = stored.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        entries::decode(stored).unwrap_or_default()
     };
-    let from_store = || entries::decode(&list(stored).unwrap_or_default()).unwrap_or_default();
     // Most writers send back what they read.
     if !ctx.subresource.is_empty() || sent == stored {
         return from_store();
     }
-    match list(sent).as_deref() {
+    match sent.and_then(Value::as_array).map(Vec::as_slice) {
         None => from_store(),
         Some([]) => Vec::new(),
         Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => Vec::new(),
@@ -88,14 +88,10 @@ pub(super) fn track(
     place: Place<'_>,
 ) -> Result<Vec<Entry>, String> {
     let writer = ctx.entry(manager, Operation::Update);
-    let changes = revise(old, new, &mut owners, None, ctx, place)?;
+    let changes = revise(old, new, &mut owners, &writer, ctx, place)?;
     let gained = changes.own.changed().difference(&FieldSet::of_fields(STRIPPED));
-    let nothing = FieldSet::default();
-
     for (owner, lost) in owners.iter_mut().zip(&changes.lost) {
-        // What the writer changed of its own it gains back below.
-        let regained = if owner.is_same_manager(&writer) { &gained } else { &nothing };
-        owner.fields.take_away(&lost.changed.difference(regained));
+        owner.fields.take_away(&lost.changed);
         owner.fields.take_away(&lost.removed);
     }
     owners.retain(|owner| !owner.fields.is_empty());
@@ -121,19 +117,19 @@ pub(super) struct Changes {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lost {
-    /// Fields of the owner that have another value now.
+    /// Fields of the owner that have another value now; the writer loses none of its own.
     pub(super) changed: FieldSet,
     /// Fields that are gone.
     pub(super) removed: FieldSet,
 }
 
-/// Compares two objects for every owner but `writer`, each in the version it wrote in. Owners whose
+/// Compares two objects for every owner, each in the version it wrote in. Owners whose
 /// version is not served any more are dropped; one whose version cannot hold the object is an error.
 pub(super) fn revise(
     old: &Value,
     new: &Value,
     owners: &mut Vec<Entry>,
-    writer: Option<&Entry>,
+    writer: &Entry,
     ctx: &WriteContext<'_>,
     place: Place<'_>,
 ) -> Result<Changes, String> {
@@ -152,10 +148,9 @@ pub(super) fn revise(
     owners.retain(|owner| versions.get(&owner.api_version).is_some_and(Option::is_some));
     let loss = |owner: &Entry| {
         let comparison = versions.get(&owner.api_version).and_then(Option::as_ref);
-        let is_writer = writer.is_some_and(|writer| writer.is_same_manager(owner));
-        let Some(comparison) = comparison.filter(|_| !is_writer) else { return Lost::default() };
+        let Some(comparison) = comparison else { return Lost::default() };
         let changed = comparison.changed();
-        let changed = if owner.fields.meet(&changed) {
+        let changed = if !owner.is_same_manager(writer) && owner.fields.meet(&changed) {
             owner.fields.set().intersection(&changed)
         } else {
             FieldSet::default()

@@ -124,6 +124,14 @@ pub(crate) fn drop_type_dependent_fields(new: &mut Value, old: &Value) {
     if !is_balancer(new) {
         new.set(&["status", "loadBalancer"], Map::new());
     }
+    drop_internal_policy(new);
+}
+
+/// A name for something outside has no traffic inside.
+pub(crate) fn drop_internal_policy(service: &mut Value) {
+    if !uses_addresses(service) {
+        drop_fields(service, &["internalTrafficPolicy"]);
+    }
 }
 
 fn drop_fields(service: &mut Value, fields: &[&str]) {
@@ -277,6 +285,30 @@ fn settle_families(
         shrink(service, old, "clusterIPs");
         shrink(service, old, "ipFamilies");
     }
+    let mut families = texts(service, "ipFamilies");
+    let errors = match_families(service, &policy, is_open, configured, &mut families);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    if families.is_empty() {
+        families.push(configured.first().copied().unwrap_or("IPv4").to_owned());
+    }
+    if !is_single && families.len() == 1 && (is_open || configured.len() == 2) {
+        families.push(other_family(&families[0]).to_owned());
+    }
+    service.set(&["spec", "ipFamilies"], families);
+    Ok(())
+}
+
+/// Adds the families given addresses belong to, and says which of all this the server cannot do.
+fn match_families(
+    service: &Value,
+    policy: &str,
+    is_open: bool,
+    configured: &[&str],
+    families: &mut Vec<String>,
+) -> Vec<FieldError> {
+    let is_single = policy == "SingleStack";
     let mut errors = Vec::new();
     let spec = Path::new("spec");
     for (field, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
@@ -284,10 +316,9 @@ fn settle_families(
             let why = format!(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
             );
-            errors.push(FieldError::invalid(&spec.child("ipFamilyPolicy"), policy.as_str(), why));
+            errors.push(FieldError::invalid(&spec.child("ipFamilyPolicy"), policy, why));
         }
     }
-    let mut families = texts(service, "ipFamilies");
     let given = addresses(service);
     for (index, address) in given.iter().enumerate().skip(families.len()) {
         if address == "None" {
@@ -305,27 +336,19 @@ fn settle_families(
     if !is_open {
         if policy == "RequireDualStack" && configured.len() < 2 {
             let why = "this cluster is not configured for dual-stack services";
-            errors.push(FieldError::invalid(&spec.child("ipFamilyPolicy"), policy.as_str(), why));
+            errors.push(FieldError::invalid(&spec.child("ipFamilyPolicy"), policy, why));
         }
         for (index, family) in families.iter().enumerate() {
-            if !configured.contains(&family.as_str()) {
+            // A family that does not exist at all is left for validation to refuse.
+            let exists = matches!(family.as_str(), "IPv4" | "IPv6");
+            if exists && !configured.contains(&family.as_str()) {
                 let path = spec.child("ipFamilies").index(index);
                 let why = "not configured on this cluster";
                 errors.push(FieldError::invalid(&path, family.as_str(), why));
             }
         }
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    if families.is_empty() {
-        families.push(configured.first().copied().unwrap_or("IPv4").to_owned());
-    }
-    if !is_single && families.len() == 1 && (is_open || configured.len() == 2) {
-        families.push(other_family(&families[0]).to_owned());
-    }
-    service.set(&["spec", "ipFamilies"], families);
-    Ok(())
+    errors
 }
 
 /// Going back to one family keeps the first of an unchanged pair.

@@ -2,6 +2,7 @@
 //! status, counts generations, fills in what only the server may say.
 
 mod certificate;
+mod disabled;
 mod pod;
 mod stored;
 
@@ -29,12 +30,14 @@ pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
     if let Some(status) = initial_status(group, kind) {
         object.set(&["status"], status);
     }
+    disabled::drop_fields(group, kind, object, None);
     let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
     match (group, kind) {
         ("", "Namespace") => stored::add_namespace_finalizer(object),
         ("", "PersistentVolume") => object.set(&["status", "lastPhaseTransitionTime"], created),
         ("", "PersistentVolumeClaim") => stored::agree_on_data_source(object, None),
         ("", "Pod") => pod::prepare_create(object),
+        ("", "Service") => service::drop_internal_policy(object),
         ("", "ServiceAccount") => stored::keep_secret_names(object),
         ("apiextensions.k8s.io", _) => stored::record_stored_version(object),
         ("apiregistration.k8s.io", _) => stored::mark_local_service(object, created),
@@ -72,6 +75,7 @@ fn prepare_main(group: &str, kind: &str, new: &mut Value, old: &Value) {
     if resource::find_kind(group, kind).is_some_and(|r| r.has_status()) {
         copy(new, old, &["status"]);
     }
+    disabled::drop_fields(group, kind, new, Some(old));
     match (group, kind) {
         ("", "Namespace") => copy(new, old, &["spec", "finalizers"]),
         ("", "PersistentVolumeClaim") => stored::agree_on_data_source(new, Some(old)),

@@ -232,8 +232,13 @@ fn show_json(value: &Value) -> String {
 
 /// Compact JSON as Go writes it: `<`, `>`, `&` and the two Unicode line separators are escaped.
 pub fn go_json(value: &Value) -> String {
-    let mut out = String::new();
-    for c in value.to_string().chars() {
+    go_escape(&value.to_string())
+}
+
+/// Escapes in a JSON text what Go escapes.
+pub fn go_escape(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
         match c {
             '<' => out.push_str("\\u003c"),
             '>' => out.push_str("\\u003e"),

@@ -21,5 +21,6 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
+pub mod yaml;
 
 pub use serde_json::{Map, Value, json};

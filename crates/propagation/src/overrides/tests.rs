@@ -1,0 +1,194 @@
+//! The worked examples I26 to I34 as whole policies, and what hostile input leads to.
+
+use karmada_api::cluster::Cluster;
+use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn cluster(name: &str) -> Cluster {
+    serde_json::from_value(json!({"metadata": {"name": name, "labels": {"env": "prod"}}})).unwrap()
+}
+
+fn policy(name: &str, selectors: Value, overriders: Value) -> OverridePolicy {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"resourceSelectors": selectors, "overrideRules": [{"overriders": overriders}]},
+    }))
+    .unwrap()
+}
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "ns", "labels": {"k": "1"}},
+        "spec": {"replicas": 3, "template": {"spec": {"containers": [
+            {"name": "web", "image": "perl:5.34.0", "args": ["a", "b", "a"]},
+        ]}}},
+    })
+}
+
+fn overridden(object: &Value, policies: &[OverridePolicy]) -> Result<Value, OverrideError> {
+    let mut index = OverrideIndex::default();
+    policies.iter().for_each(|policy| index.insert(policy));
+    let mut object = object.clone();
+    Overrides::find(&OverrideIndex::default(), &index, &object).apply(
+        &mut object,
+        &cluster("m1"),
+        None,
+    )?;
+    Ok(object)
+}
+
+#[test]
+fn overriders_change_what_they_name() {
+    let container = "/spec/template/spec/containers/0";
+    let cases = [
+        (
+            json!({"imageOverrider": [{"component": "Registry", "operator": "add", "value": "registry.k8s.io"}]}),
+            format!("{container}/image"),
+            json!("registry.k8s.io/perl:5.34.0"),
+        ),
+        (
+            json!({"imageOverrider": [{"predicate": {"path": format!("{container}/image")},
+                   "component": "Tag", "operator": "replace", "value": "6"}]}),
+            format!("{container}/image"),
+            json!("perl:6"),
+        ),
+        (
+            json!({"argsOverrider": [{"containerName": "web", "operator": "remove", "value": ["a"]}]}),
+            format!("{container}/args"),
+            json!(["b"]),
+        ),
+        (
+            json!({"commandOverrider": [{"containerName": "web", "operator": "add", "value": ["x"]}]}),
+            format!("{container}/command"),
+            json!(["x"]),
+        ),
+        (
+            json!({"labelsOverrider": [
+                {"operator": "replace", "value": {"k": "2", "z": "3"}},
+                {"operator": "remove", "value": {"q": ""}},
+                {"operator": "add", "value": {"p/q": "4"}},
+            ]}),
+            "/metadata/labels".to_owned(),
+            json!({"k": "2", "p/q": "4"}),
+        ),
+        (
+            json!({"annotationsOverrider": [{"operator": "add", "value": {"a": "b"}}]}),
+            "/metadata/annotations".to_owned(),
+            json!({"a": "b"}),
+        ),
+        (
+            json!({"plaintext": [
+                {"path": "/spec/replicas", "operator": "replace", "value": 2},
+                {"path": "/spec/paused", "operator": "add", "value": true},
+                {"path": "/spec/paused", "operator": "remove"},
+            ]}),
+            "/spec/replicas".to_owned(),
+            json!(2),
+        ),
+    ];
+    for (overriders, path, expected) in cases {
+        let result =
+            overridden(&deployment(), &[policy("p", json!([]), overriders.clone())]).unwrap();
+        assert_eq!(result.pointer(&path), Some(&expected), "{overriders}");
+    }
+}
+
+#[test]
+fn documents_inside_strings_are_edited() {
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ns"},
+                        "data": {"cfg": "a: 1\nb: 2", "json": "{\"x\":{\"y\":1}}"}});
+    let overriders = json!({"fieldOverrider": [
+        {"fieldPath": "/data/cfg", "yaml": [{"subPath": "/a", "operator": "replace", "value": 5}]},
+        {"fieldPath": "/data/json", "json": [{"subPath": "/x/z", "operator": "add", "value": "<"}]},
+    ]});
+    let result = overridden(&config, &[policy("p", json!([]), overriders)]).unwrap();
+    assert_eq!(result["data"]["cfg"], "a: 5\nb: 2\n");
+    assert_eq!(result["data"]["json"], r#"{"x":{"y":1,"z":"\u003c"}}"#);
+    // An overrider without edits changes nothing.
+    let result = overridden(
+        &config,
+        &[policy("p", json!([]), json!({"fieldOverrider": [{"fieldPath": "/data/cfg"}]}))],
+    );
+    assert_eq!(result.unwrap(), config);
+}
+
+#[test]
+fn i32_the_most_precise_policy_has_the_last_word() {
+    let replicas = |count: i32| json!({"plaintext": [{"path": "/spec/replicas", "operator": "replace", "value": count}]});
+    let of_kind = |extra: Value| {
+        let mut selector = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+        for (key, value) in extra.as_object().unwrap() {
+            selector[key] = value.clone();
+        }
+        json!([selector])
+    };
+    let policies = [
+        policy("p1", json!([]), replicas(1)),
+        policy("p0", of_kind(json!({"name": "web"})), replicas(2)),
+        policy("p2", of_kind(json!({"labelSelector": {"matchLabels": {"k": "1"}}})), replicas(3)),
+    ];
+    let result = overridden(&deployment(), &policies).unwrap();
+    assert_eq!(result["spec"]["replicas"], 2);
+}
+
+#[test]
+fn i33_a_failing_edit_fails_the_cluster_and_names_the_place() {
+    let overriders = json!({"plaintext": [
+        {"path": "/spec/replicas", "operator": "replace", "value": 2},
+        {"path": "/spec/missing", "operator": "remove"},
+    ]});
+    let error = overridden(&deployment(), &[policy("p", json!([]), overriders)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "OverridePolicy ns/p: plaintext overrider: path \"/spec/missing\" does not exist"
+    );
+}
+
+#[test]
+fn rules_concern_the_clusters_they_name_and_are_recorded() {
+    let policy: ClusterOverridePolicy = serde_json::from_value(json!({
+        "metadata": {"name": "cop"},
+        "spec": {"overrideRules": [
+            {"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"labelsOverrider": [{"operator": "add", "value": {"a": "b"}}]}},
+            {"targetCluster": {"labelSelector": {"matchLabels": {"env": "test"}}}, "overriders": {"plaintext": [{"path": "/x", "operator": "remove"}]}},
+        ]},
+    }))
+    .unwrap();
+    let mut index = OverrideIndex::default();
+    index.insert(&policy);
+    let overrides = Overrides::find(&index, &OverrideIndex::default(), &deployment());
+    let mut trace = Vec::new();
+    let applied = overrides.apply(&mut deployment(), &cluster("m1"), Some(&mut trace)).unwrap();
+    assert_eq!(
+        applied.cluster_scoped().unwrap(),
+        r#"[{"policyName":"cop","overriders":{"labelsOverrider":[{"operator":"add","value":{"a":"b"}}]}}]"#
+    );
+    assert_eq!(applied.namespaced(), None);
+    assert_eq!(trace[0].changes, ["add /metadata/labels/a"]);
+    let elsewhere = overrides.apply(&mut deployment(), &cluster("m2"), None).unwrap();
+    assert_eq!(elsewhere, Applied::default());
+}
+
+proptest! {
+    #[test]
+    fn no_path_and_no_object_makes_an_override_panic(path in "(/[a-z0-9~-]{0,3}){0,4}|[a-z]{0,4}", operator in "add|remove|replace|move", value in 0i64..5) {
+        let overriders = json!({
+            "plaintext": [{"path": path.clone(), "operator": operator, "value": value}],
+            "imageOverrider": [{"predicate": {"path": path}, "component": "Tag", "operator": "add", "value": "x"}],
+        });
+        for object in [deployment(), json!(null), json!([1]), json!({"kind": "Pod", "spec": {"containers": 3}})] {
+            let _ = overridden(&object, &[policy("p", json!([]), overriders.clone())]);
+        }
+    }
+
+    #[test]
+    fn any_text_is_an_image_or_refused(text in "[a-zA-Z0-9@:/._-]{0,40}") {
+        if let Ok(image) = Image::parse(&text) {
+            prop_assert_eq!(Image::parse(&image.to_string()), Ok(image));
+        }
+    }
+}

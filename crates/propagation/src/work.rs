@@ -1,0 +1,467 @@
+//! The Works of a binding: which clusters get one, what stands in it, and which are left over.
+
+use std::collections::{BTreeSet, HashSet};
+
+use karmada_api::affinity::ClusterFacts;
+use karmada_api::explain::OverrideStep;
+use karmada_api::policy::{ConflictResolution, PurgeMode, ReplicaSchedulingType};
+use karmada_api::work::{ResourceBindingSpec, TargetCluster, Work, WorkSpec, WorkloadTemplate};
+use karmada_api::{Binding, Kind, annotations, finalizers, labels, manifest, names};
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
+use karmada_scheduler_core::division::{Party, TieOrder, divide};
+
+use crate::binding::merge;
+use crate::overrides::{OverrideError, Overrides};
+
+/// The clusters that get a Work: the binding's own, then those of the bindings that need it.
+/// A cluster that stands in both keeps the binding's own replicas.
+pub fn targets(spec: &ResourceBindingSpec) -> Vec<&TargetCluster> {
+    let mut seen = HashSet::new();
+    let required = spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
+    spec.clusters
+        .iter()
+        .chain(required)
+        .filter(|target| seen.insert(target.name.as_str()))
+        .collect()
+}
+
+/// The clusters whose Work must not be removed: targets, and those the workload leaves gracefully.
+pub fn kept_clusters(spec: &ResourceBindingSpec) -> BTreeSet<&str> {
+    let leaving = spec
+        .graceful_eviction_tasks
+        .iter()
+        .filter(|task| task.purge_mode != PurgeMode::Directly)
+        .map(|task| task.from_cluster.as_str());
+    targets(spec).into_iter().map(|target| target.name.as_str()).chain(leaving).collect()
+}
+
+/// Whether a Work in one of these clusters must be gone before new ones are written: the copy
+/// there is purged directly, and two copies must not run at once.
+pub fn waits_for_purge<'a>(
+    spec: &ResourceBindingSpec,
+    mut work_clusters: impl Iterator<Item = &'a str>,
+) -> bool {
+    let is_purged = |cluster: &str| {
+        spec.graceful_eviction_tasks
+            .iter()
+            .any(|task| task.from_cluster == cluster && task.purge_mode == PurgeMode::Directly)
+    };
+    work_clusters.any(is_purged)
+}
+
+/// Sets the number of replicas in a template; what that means is the interpreter's knowledge.
+pub type ReviseReplicas<'a> = &'a dyn Fn(Value, i64) -> Result<Value, String>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    #[error("set replicas for cluster {cluster}: {problem}")]
+    Replicas { cluster: String, problem: String },
+    #[error("apply overrides for cluster {cluster}")]
+    Override { cluster: String, source: Box<OverrideError> },
+}
+
+/// Renders the Works of one binding. What is the same for all clusters is done once.
+pub struct Renderer<'a, B> {
+    binding: &'a B,
+    overrides: &'a Overrides,
+    revise: Option<ReviseReplicas<'a>>,
+    base: Value,
+    conflict_resolution: &'static str,
+    template_uid: String,
+    /// Completions of a divided Job, by cluster.
+    completions: Vec<(String, i64)>,
+    /// Gate `StatefulFailoverInjection`.
+    inject_state: bool,
+}
+
+impl<'a, B: Binding> Renderer<'a, B> {
+    pub fn new(
+        template: &Value,
+        binding: &'a B,
+        overrides: &'a Overrides,
+        revise: Option<ReviseReplicas<'a>>,
+        inject_state: bool,
+    ) -> Self {
+        let mut base = template.clone();
+        // Overrides come before pruning, so fields they may look at stay for now.
+        if !overrides.reach_pruned_fields() && !is_pruned_by_kind(template.kind()) {
+            manifest::prune(&mut base);
+        }
+        Self {
+            binding,
+            overrides,
+            revise: revise.filter(|_| binding.spec().is_workload()),
+            base,
+            conflict_resolution: conflict_resolution(template, binding.spec()),
+            template_uid: template.uid().to_owned(),
+            completions: divide_completions(template, binding.spec()),
+            inject_state,
+        }
+        .with_generation(template)
+    }
+
+    fn with_generation(mut self, template: &Value) -> Self {
+        mark(
+            &mut self.base,
+            self.binding,
+            template.i64_at(&["metadata", "generation"]).unwrap_or(0),
+        );
+        self
+    }
+
+    /// Returns the Work for a target. `existing` is the Work that stands there already.
+    pub fn render(
+        &self,
+        target: &TargetCluster,
+        cluster: &impl ClusterFacts,
+        existing: Option<&Work>,
+        trace: Option<&mut Vec<OverrideStep>>,
+    ) -> Result<Work, RenderError> {
+        let mut object = self.base.clone();
+        if let Some(revise) = self.revise {
+            object = revise(object, i64::from(target.replicas)).map_err(|problem| {
+                RenderError::Replicas { cluster: target.name.clone(), problem }
+            })?;
+        }
+        if let Some((_, completions)) =
+            self.completions.iter().find(|(name, _)| *name == target.name)
+        {
+            object.set(&["spec", "completions"], *completions);
+        }
+        let applied = self.overrides.apply(&mut object, cluster, trace).map_err(|source| {
+            RenderError::Override { cluster: target.name.clone(), source: Box::new(source) }
+        })?;
+        if self.inject_state {
+            inject_state(&mut object, self.binding.spec(), &target.name);
+        }
+        let mut work = self.envelope(&target.name);
+        for (key, record) in [
+            (annotations::APPLIED_CLUSTER_OVERRIDES, applied.cluster_scoped()),
+            (annotations::APPLIED_OVERRIDES, applied.namespaced()),
+        ] {
+            work.metadata.annotations.extend(record.map(|record| (key.to_owned(), record)));
+        }
+        work.spec.workload.manifests = vec![self.finish(object, &work, existing)];
+        Ok(work)
+    }
+
+    /// A Work without its manifest.
+    fn envelope(&self, cluster: &str) -> Work {
+        let spec = self.binding.spec();
+        let resource = &spec.resource;
+        let mut work = Work::default();
+        work.metadata.name = names::work(&resource.kind, &resource.name, &resource.namespace);
+        work.metadata.namespace = names::execution_space(cluster);
+        work.metadata.finalizers = vec![finalizers::EXECUTION.to_owned()];
+        work.metadata
+            .labels
+            .insert(B::PERMANENT_ID.to_owned(), self.binding.permanent_id().to_owned());
+        work.metadata.annotations.extend(back_reference(self.binding));
+        work.metadata.annotations.insert(
+            annotations::CONFLICT_RESOLUTION.to_owned(),
+            self.conflict_resolution.to_owned(),
+        );
+        work.spec = WorkSpec {
+            workload: WorkloadTemplate::default(),
+            suspend_dispatching: Some(spec.is_dispatching_suspended(cluster)),
+            preserve_resources_on_deletion: Some(spec.preserve_resources_on_deletion == Some(true)),
+        };
+        work
+    }
+
+    /// Marks the manifest as ours, prunes it and records what we put there.
+    fn finish(&self, mut object: Value, work: &Work, existing: Option<&Work>) -> Value {
+        let marks = object.map_at_mut(&["metadata", "annotations"]);
+        for (key, value) in [
+            (annotations::TEMPLATE_UID, self.template_uid.as_str()),
+            (annotations::WORK_NAME, &work.metadata.name),
+            (annotations::WORK_NAMESPACE, &work.metadata.namespace),
+            (annotations::CONFLICT_RESOLUTION, self.conflict_resolution),
+        ] {
+            marks.insert(key.to_owned(), value.into());
+        }
+        object.set(&["metadata", "labels", labels::MANAGED], labels::TRUE);
+        manifest::prune(&mut object);
+        let id = existing.and_then(|work| work.metadata.labels.get(labels::WORK_PERMANENT_ID));
+        manifest::stamp(&mut object, id.map(String::as_str));
+        object
+    }
+}
+
+/// Kinds that lose fields of their spec or metadata when a Work is built.
+fn is_pruned_by_kind(kind: &str) -> bool {
+    matches!(kind, "Job" | "Secret" | "ServiceAccount" | "Service" | "PersistentVolumeClaim")
+}
+
+/// Puts the binding's marks on a manifest.
+fn mark<B: Binding>(object: &mut Value, binding: &B, generation: i64) {
+    object.set(&["metadata", "labels", B::PERMANENT_ID], binding.permanent_id());
+    for (key, value) in back_reference(binding) {
+        object.set(&["metadata", "annotations", key.as_str()], value);
+    }
+    if generation > 0 {
+        object.set(
+            &["metadata", "annotations", annotations::TEMPLATE_GENERATION],
+            generation.to_string(),
+        );
+    }
+}
+
+fn back_reference<B: Binding>(binding: &B) -> Vec<(String, String)> {
+    let mut reference = vec![(B::NAME_ANNOTATION.to_owned(), binding.name().to_owned())];
+    if B::NAMESPACED {
+        let namespace = annotations::RESOURCE_BINDING_NAMESPACE.to_owned();
+        reference.push((namespace, binding.namespace().to_owned()));
+    }
+    reference
+}
+
+/// What happens to an object that exists in the member already: the template may say, else the binding.
+fn conflict_resolution(template: &Value, spec: &ResourceBindingSpec) -> &'static str {
+    use annotations::{
+        CONFLICT_RESOLUTION, CONFLICT_RESOLUTION_ABORT, CONFLICT_RESOLUTION_OVERWRITE,
+    };
+    match template.annotation(CONFLICT_RESOLUTION) {
+        Some(CONFLICT_RESOLUTION_OVERWRITE) => CONFLICT_RESOLUTION_OVERWRITE,
+        Some(CONFLICT_RESOLUTION_ABORT) => CONFLICT_RESOLUTION_ABORT,
+        _ if spec.conflict_resolution == ConflictResolution::Overwrite => {
+            CONFLICT_RESOLUTION_OVERWRITE
+        }
+        _ => CONFLICT_RESOLUTION_ABORT,
+    }
+}
+
+/// Shares the completions of a divided Job in proportion to the replicas of each cluster.
+fn divide_completions(template: &Value, spec: &ResourceBindingSpec) -> Vec<(String, i64)> {
+    let is_divided = spec
+        .placement
+        .as_ref()
+        .and_then(|placement| placement.replica_scheduling.as_ref())
+        .is_some_and(|strategy| strategy.replica_scheduling_type == ReplicaSchedulingType::Divided);
+    let completions = template.i64_at(&["spec", "completions"]);
+    let (true, "Job", true, Some(completions)) =
+        (is_divided, template.kind(), spec.replicas > 0, completions)
+    else {
+        return Vec::new();
+    };
+    let mut targets = targets(spec);
+    targets.sort_by(|a, b| a.name.cmp(&b.name));
+    let parties: Vec<Party<'_>> = targets
+        .iter()
+        .map(|target| Party { name: &target.name, votes: i64::from(target.replicas), seats: 0 })
+        .collect();
+    let shares = divide(completions, &parties, TieOrder::of_uid(template.uid()));
+    targets.iter().map(|target| target.name.clone()).zip(shares).collect()
+}
+
+/// Hands the state that was saved at a failover to the one cluster that takes over.
+fn inject_state(object: &mut Value, spec: &ResourceBindingSpec, cluster: &str) {
+    let ([_], Some(task)) = (spec.clusters.as_slice(), spec.graceful_eviction_tasks.last()) else {
+        return;
+    };
+    let is_new = !task.clusters_before_failover.iter().any(|before| before == cluster);
+    if task.purge_mode == PurgeMode::Directly && is_new {
+        for (key, value) in &task.preserved_label_state {
+            object.set(&["metadata", "labels", key.as_str()], value.as_str());
+        }
+    }
+}
+
+/// What to do to bring a Work up to date.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Create(Box<Work>),
+    Update(Box<Work>),
+    /// It says the same already.
+    Nothing,
+    /// It is on its way out; the next one is written when it is gone.
+    BeingDeleted,
+}
+
+/// Compares before writing. Labels and annotations of others stay; records of overrides that no
+/// longer apply go.
+pub fn reconcile(existing: Option<&Work>, desired: Work) -> Change {
+    let Some(existing) = existing else { return Change::Create(Box::new(desired)) };
+    if existing.metadata.deletion_timestamp.is_some() {
+        return Change::BeingDeleted;
+    }
+    let mut updated = existing.clone();
+    for record in [annotations::APPLIED_OVERRIDES, annotations::APPLIED_CLUSTER_OVERRIDES] {
+        updated.metadata.annotations.remove(record);
+    }
+    merge(&mut updated.metadata.labels, &desired.metadata.labels);
+    merge(&mut updated.metadata.annotations, &desired.metadata.annotations);
+    let finalizers: BTreeSet<String> =
+        updated.metadata.finalizers.drain(..).chain(desired.metadata.finalizers).collect();
+    updated.metadata.finalizers = finalizers.into_iter().collect();
+    updated.spec = desired.spec;
+    if updated == *existing { Change::Nothing } else { Change::Update(Box::new(updated)) }
+}
+
+/// The cluster a Work is for.
+pub fn cluster_of(work: &Work) -> Option<&str> {
+    names::cluster_of_execution_space(work.namespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::cluster::Cluster;
+    use karmada_api::work::ResourceBinding;
+    use karmada_apimachinery::json;
+
+    use super::*;
+
+    fn cluster(name: &str) -> Cluster {
+        serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    }
+
+    fn binding(spec: Value) -> ResourceBinding {
+        let mut object = json!({
+            "metadata": {"name": "web-deployment", "namespace": "ns", "labels": {labels::RESOURCE_BINDING_PERMANENT_ID: "rb"}},
+            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "ns"}},
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            object["spec"][key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn deployment() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 2, "resourceVersion": "9",
+                         "managedFields": [{}], "labels": {"app": "web"}},
+            "spec": {"replicas": 6},
+            "status": {"replicas": 6},
+        })
+    }
+
+    fn set_replicas(mut object: Value, replicas: i64) -> Result<Value, String> {
+        object.set(&["spec", "replicas"], replicas);
+        Ok(object)
+    }
+
+    fn render(
+        binding: &ResourceBinding,
+        template: &Value,
+        name: &str,
+        existing: Option<&Work>,
+    ) -> Work {
+        let overrides = Overrides::default();
+        let renderer = Renderer::new(template, binding, &overrides, Some(&set_replicas), true);
+        let target = targets(&binding.spec).into_iter().find(|target| target.name == name).unwrap();
+        renderer.render(target, &cluster(name), existing, None).unwrap()
+    }
+
+    #[test]
+    fn a_work_carries_the_template_with_the_clusters_replicas_and_our_marks() {
+        let binding = binding(
+            json!({"replicas": 6, "clusters": [{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]}),
+        );
+        let work = render(&binding, &deployment(), "m1", None);
+        let shown = serde_json::to_value(&work).unwrap();
+        assert_eq!(
+            shown["metadata"],
+            json!({
+                "name": names::work("Deployment", "web", "ns"), "namespace": "karmada-es-m1",
+                "finalizers": ["karmada.io/execution-controller"],
+                "labels": {"resourcebinding.karmada.io/permanent-id": "rb"},
+                "annotations": {
+                    "resourcebinding.karmada.io/name": "web-deployment",
+                    "resourcebinding.karmada.io/namespace": "ns",
+                    "work.karmada.io/conflict-resolution": "abort",
+                },
+            })
+        );
+        let manifest = &shown["spec"]["workload"]["manifests"][0];
+        assert_eq!(manifest["spec"], json!({"replicas": 4}));
+        assert_eq!(manifest.get("status"), None);
+        assert_eq!(
+            manifest["metadata"]["labels"],
+            json!({
+            "app": "web", "karmada.io/managed": "true", "resourcebinding.karmada.io/permanent-id": "rb"})
+        );
+        assert_eq!(manifest.annotation("resourcetemplate.karmada.io/generation"), Some("2"));
+        assert_eq!(manifest.annotation("resourcetemplate.karmada.io/uid"), Some("u"));
+        assert_eq!(shown["spec"]["suspendDispatching"], false);
+    }
+
+    #[test]
+    fn rendering_again_writes_nothing() {
+        let binding = binding(json!({"replicas": 6, "clusters": [{"name": "m1", "replicas": 4}]}));
+        let mut existing = render(&binding, &deployment(), "m1", None);
+        existing.metadata.labels.insert(labels::WORK_PERMANENT_ID.into(), "wk".into());
+        let stamped = render(&binding, &deployment(), "m1", Some(&existing));
+        let Change::Update(existing) = reconcile(Some(&existing), stamped) else {
+            panic!("stamped")
+        };
+        let again = render(&binding, &deployment(), "m1", Some(&existing));
+        assert_eq!(reconcile(Some(&existing), again), Change::Nothing);
+        let mut leaving = (*existing).clone();
+        leaving.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        let again = render(&binding, &deployment(), "m1", Some(&leaving));
+        assert_eq!(reconcile(Some(&leaving), again), Change::BeingDeleted);
+    }
+
+    #[test]
+    fn a_record_of_overrides_that_no_longer_apply_is_removed() {
+        let binding = binding(json!({"clusters": [{"name": "m1"}]}));
+        let mut existing = render(&binding, &deployment(), "m1", None);
+        existing.metadata.annotations.insert(annotations::APPLIED_OVERRIDES.into(), "[]".into());
+        let desired = render(&binding, &deployment(), "m1", Some(&existing));
+        let Change::Update(updated) = reconcile(Some(&existing), desired) else {
+            panic!("stale record")
+        };
+        assert_eq!(updated.metadata.annotations.get(annotations::APPLIED_OVERRIDES), None);
+    }
+
+    #[test]
+    fn i5_completions_of_a_divided_job_follow_the_replicas() {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"},
+                         "spec": {"parallelism": 3, "completions": 9}});
+        let spec = binding(json!({
+            "replicas": 3, "clusters": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}],
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}},
+        }));
+        assert_eq!(
+            divide_completions(&job, &spec.spec),
+            [("a".to_owned(), 6), ("b".to_owned(), 3)]
+        );
+    }
+
+    #[test]
+    fn targets_and_leftovers_follow_requirers_and_evictions() {
+        let spec = binding(json!({
+            "clusters": [{"name": "m1", "replicas": 2}],
+            "requiredBy": [{"name": "x", "namespace": "ns", "clusters": [{"name": "m1", "replicas": 9}, {"name": "m2"}]}],
+            "gracefulEvictionTasks": [
+                {"fromCluster": "m3", "reason": "R", "producer": "p", "purgeMode": "Gracefully"},
+                {"fromCluster": "m4", "reason": "R", "producer": "p", "purgeMode": "Directly"},
+            ],
+        }))
+        .spec;
+        let named: Vec<(&str, i32)> =
+            targets(&spec).iter().map(|t| (t.name.as_str(), t.replicas)).collect();
+        assert_eq!(named, [("m1", 2), ("m2", 0)]);
+        assert_eq!(kept_clusters(&spec), BTreeSet::from(["m1", "m2", "m3"]));
+        assert!(waits_for_purge(&spec, ["m4"].into_iter()));
+        assert!(!waits_for_purge(&spec, ["m3"].into_iter()));
+    }
+
+    #[test]
+    fn the_template_may_overrule_the_policy_on_conflicts() {
+        let overwrite = binding(json!({"conflictResolution": "Overwrite"})).spec;
+        let abort = binding(json!({"conflictResolution": "Abort"})).spec;
+        let says = |value: &str| json!({"metadata": {"annotations": {"work.karmada.io/conflict-resolution": value}}});
+        for (template, spec, expected) in [
+            (says("abort"), &overwrite, "abort"),
+            (says("overwrite"), &abort, "overwrite"),
+            (says("nonsense"), &overwrite, "overwrite"),
+            (json!({}), &abort, "abort"),
+        ] {
+            assert_eq!(conflict_resolution(&template, spec), expected);
+        }
+    }
+}

@@ -23,10 +23,14 @@ mod options;
 mod place;
 mod policy;
 mod rbac;
+mod resource_claims;
+mod resource_slices;
 mod reviews;
 mod scheduling;
 mod selectors;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod webhooks;
 
 use karmada_apimachinery::field::FieldError;
@@ -77,6 +81,7 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
+const RESOURCE: &str = "resource.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
 #[rustfmt::skip] // One kind, one line.
@@ -134,6 +139,10 @@ static RULES: &[Rule] = &[
     cluster(RBAC, "ClusterRoleBinding", rbac::cluster_role_binding_create, rbac::cluster_role_binding_update),
     namespaced(RBAC, "Role", rbac::role_create, rbac::role_update),
     namespaced(RBAC, "RoleBinding", rbac::role_binding_create, rbac::role_binding_update),
+    cluster(RESOURCE, "DeviceClass", resource_claims::class_create, resource_claims::class_update),
+    namespaced(RESOURCE, "ResourceClaim", resource_claims::claim_create, resource_claims::claim_update),
+    namespaced(RESOURCE, "ResourceClaimTemplate", resource_claims::template_create, resource_claims::template_update),
+    cluster(RESOURCE, "ResourceSlice", resource_slices::create, resource_slices::update),
     cluster("scheduling.k8s.io", "PriorityClass", scheduling::priority_class_create, scheduling::priority_class_update),
     cluster(STORAGE, "CSIDriver", storage::csi_driver_create, storage::csi_driver_update),
     cluster(STORAGE, "CSINode", storage::csi_node_create, storage::csi_node_update),

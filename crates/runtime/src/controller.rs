@@ -166,8 +166,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         shutdown.finish(Duration::from_secs(1)).await;
-        let times = times.lock().clone();
-        times
+        times.lock().clone()
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, Object, Patch, PatchOptions};
 use tokio::sync::mpsc;
@@ -310,7 +311,6 @@ fn event(component: &str, note: &Note, message: &str, seen: &Seen) -> Value {
     if !namespace.is_empty() {
         about["namespace"] = namespace.as_str().into();
     }
-    let time = |at: Timestamp| format!("{at:.0}");
     json!({
         "apiVersion": "v1",
         "kind": "Event",
@@ -325,8 +325,8 @@ fn event(component: &str, note: &Note, message: &str, seen: &Seen) -> Value {
         "source": {"component": component},
         "reportingComponent": component,
         "reportingInstance": "",
-        "firstTimestamp": time(seen.first),
-        "lastTimestamp": time(note.at),
+        "firstTimestamp": format_time(seen.first),
+        "lastTimestamp": format_time(note.at),
         "count": seen.count,
     })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
+use karmada_apimachinery::time::format_micro_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, Result};
 use tokio::time::Instant;
@@ -190,11 +191,11 @@ impl Elector {
             Decision::Renew => {}
             Decision::Take => {
                 record.transitions += 1;
-                record.acquired = micro_time(now);
+                record.acquired = format_micro_time(now);
             }
         }
         record.holder = self.config.identity.clone();
-        record.renewed = micro_time(now);
+        record.renewed = format_micro_time(now);
         record.duration_seconds = self.config.duration.as_secs() as i64;
         write(&mut lease, &record);
         // The resource version read decides between two who try at the same time.
@@ -212,8 +213,8 @@ impl Elector {
         });
         let record = Record {
             holder: identity.clone(),
-            acquired: micro_time(now),
-            renewed: micro_time(now),
+            acquired: format_micro_time(now),
+            renewed: format_micro_time(now),
             duration_seconds: duration.as_secs() as i64,
             transitions: 0,
         };
@@ -239,7 +240,7 @@ impl Elector {
             if record.holder == self.config.identity {
                 record.holder.clear();
                 record.duration_seconds = 1;
-                record.renewed = micro_time(self.clock.now());
+                record.renewed = format_micro_time(self.clock.now());
                 record.acquired = record.renewed.clone();
                 write(&mut lease, &record);
                 self.api.update(&lease).await?;
@@ -260,10 +261,6 @@ fn write(lease: &mut Value, record: &Record) {
     lease.set(&["spec", "renewTime"], record.renewed.as_str());
     lease.set(&["spec", "leaseDurationSeconds"], record.duration_seconds);
     lease.set(&["spec", "leaseTransitions"], record.transitions);
-}
-
-fn micro_time(time: Timestamp) -> String {
-    format!("{time:.6}")
 }
 
 #[cfg(test)]
@@ -289,11 +286,5 @@ mod tests {
         for (observed, after, expected) in cases {
             assert_eq!(decide(&observed, "me", start + seconds(after)), expected, "{observed:?}");
         }
-    }
-
-    #[test]
-    fn times_are_written_with_microseconds() {
-        let time: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-        assert_eq!(micro_time(time), "2026-01-02T03:04:05.000000Z");
     }
 }

@@ -50,6 +50,11 @@ impl InformerSpec {
         self
     }
 
+    pub fn with_fields(mut self, selector: impl Into<String>) -> Self {
+        self.field_selector = selector.into();
+        self
+    }
+
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
         self

@@ -169,7 +169,8 @@ impl FieldError {
 
     /// A string over its limit in bytes; the value itself is never printed.
     pub fn too_long(path: &Path, max_bytes: usize) -> Self {
-        let detail = format!("may not be more than {max_bytes} bytes");
+        let bytes = if max_bytes == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {max_bytes} {bytes}");
         Self::build(ErrorType::TooLong, path, Shown::Omitted, detail)
     }
 

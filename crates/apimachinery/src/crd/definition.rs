@@ -9,6 +9,7 @@ use super::approval::validate_approval;
 use super::coerced_name;
 use super::conversion::{validate_client, validate_review_versions};
 use super::resource::Rules;
+use super::structural;
 use super::version_parts::{
     validate_column, validate_schema, validate_selectable, validate_subresources,
 };
@@ -257,9 +258,15 @@ impl<'a> Spec<'a> {
             );
         }
         for (path, value, index) in self.places("selectableFields", "selectableFields") {
+            if index.is_none() && !self.shared("schema") {
+                let detail = "may only be set when validations.schema is included";
+                report(index, vec![FieldError::invalid(&path, "", detail)]);
+                continue;
+            }
             let version = self.versions.get(index.unwrap_or_default());
             let schema = version.and_then(|version| version.at(&["schema", "openAPIV3Schema"]));
-            if let Some(schema) = schema.and_then(Value::as_object) {
+            let readable = schema.filter(|schema| structural::is_readable(schema));
+            if let Some(schema) = readable.and_then(Value::as_object) {
                 report(index, validate_selectable(value, schema, &path));
             }
         }

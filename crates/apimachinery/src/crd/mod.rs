@@ -10,6 +10,7 @@ mod formats;
 mod lists;
 mod number;
 mod pattern;
+mod ratchet;
 mod resource;
 mod schema_rules;
 mod shape;

@@ -1,5 +1,7 @@
 //! Numbers as Go prints them in messages, and the checks schemas make on them.
 
+use std::fmt;
+
 use serde_json::{Number, Value};
 
 use crate::field::Shown;
@@ -30,19 +32,38 @@ pub(super) fn is_whole(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0
 }
 
-/// Whether a number is a whole multiple of a factor, which is whole where the number is.
-pub(super) fn is_multiple(number: &Number, value: f64, factor: f64) -> bool {
-    match number.as_i64() {
-        // The factor was truncated, so the cast is exact.
-        Some(whole) => whole % (factor as i64).max(1) == 0,
-        None if factor < 1.0 => is_whole(1.0 / factor * value),
-        None => is_whole(value / factor),
+/// A bound of a schema as it is compared with one number: whole where both are, else a float.
+pub(super) struct Bound {
+    pub(super) value: f64,
+    is_whole: bool,
+}
+
+impl Bound {
+    /// `fits` says whether the bound itself is of the schema's type.
+    pub(super) fn new(number: &Number, written: f64, fits: bool) -> Self {
+        let is_whole = number.is_i64() && fits;
+        Self { value: if is_whole { written.trunc() } else { written }, is_whole }
+    }
+
+    pub(super) fn divides(&self, number: &Number) -> bool {
+        let value = number.as_f64().unwrap_or_default();
+        match number.as_i64() {
+            // The factor is whole, so the cast is exact.
+            Some(whole) if self.is_whole => whole % (self.value as i64).max(1) == 0,
+            _ if self.value < 1.0 => is_whole(1.0 / self.value * value),
+            _ => is_whole(value / self.value),
+        }
     }
 }
 
-/// A bound as the message shows it: whole when compared with a whole number.
-pub(super) fn bound_text(number: &Number, bound: f64) -> String {
-    if number.is_i64() { (bound as i64).to_string() } else { go_float(bound) }
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_whole {
+            write!(f, "{}", self.value as i64)
+        } else {
+            f.write_str(&go_float(self.value))
+        }
+    }
 }
 
 /// Turns floats that are whole numbers into integers, as writing and reading JSON in Go does.

@@ -353,38 +353,67 @@ fn check_field_path(
     if field_path.contains(['\n', '\r']) {
         errors.push(FieldError::invalid(place, field_path, "must not contain line breaks"));
     }
-    if find_field(map, field_path).is_err() {
+    if find_field(map, field_path, Brackets::Allowed).is_err() {
         errors.push(FieldError::invalid(place, field_path, "must be a valid path"));
     }
 }
 
-/// Follows a path such as `.spec.a` or `.map['key']` through the properties of a schema.
+/// Whether a path may use brackets: `.map['key']`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Brackets {
+    Allowed,
+    Refused,
+}
+
+/// Follows a path such as `.spec.a` through a schema.
 pub(super) fn find_field<'m>(
     map: &'m Map<String, Value>,
     path: &str,
-) -> Result<&'m Map<String, Value>, &'static str> {
-    const NO_FIELD: &str = "does not refer to a valid field";
-    let mut node_here = map;
+    brackets: Brackets,
+) -> Result<&'m Map<String, Value>, String> {
+    let ended = || "unexpected end of JSON path".to_owned();
+    let mut found = map;
     let mut rest = path;
-    if rest.is_empty() {
-        return Err("must not be empty");
-    }
     while !rest.is_empty() {
-        let (name, remaining) = if let Some(bracket) = rest.strip_prefix("['") {
-            bracket.split_once("']").ok_or("unexpected end of JSON path")?
-        } else if let Some(dotted) = rest.strip_prefix('.') {
-            let end = dotted.find(['.', '[']).unwrap_or(dotted.len());
-            dotted.split_at(end)
-        } else if rest.starts_with('[') {
-            return Err("expected single quoted string but got an array index");
+        let name = if let Some(dotted) = rest.strip_prefix('.') {
+            let (name, remaining) = next_token(dotted);
+            rest = remaining;
+            Some(name).filter(|name| !name.is_empty()).ok_or_else(ended)?.to_owned()
+        } else if let Some(bracket) = rest.strip_prefix('[') {
+            if brackets == Brackets::Refused {
+                return Err("array notation is not allowed".into());
+            }
+            let (quoted, remaining) = next_token(bracket);
+            let name = quoted.strip_prefix('\'').and_then(|q| q.strip_suffix('\''));
+            let name = match name {
+                _ if quoted.is_empty() => return Err(ended()),
+                None => return Err(format!("expected single quoted string but got {quoted}")),
+                Some(name) => name.replace("\\'", "'"),
+            };
+            rest = remaining.strip_prefix(']').ok_or_else(ended)?;
+            name
         } else {
-            return Err("expected [ or . but got: something else");
+            return Err(format!("expected [ or . but got: {}", next_token(rest).0));
         };
-        let property = node(node_here, "properties").and_then(|p| p.get(name)?.as_object());
-        node_here = property.or_else(|| node(node_here, "additionalProperties")).ok_or(NO_FIELD)?;
-        rest = remaining;
+        let properties = node(found, "properties").filter(|properties| !properties.is_empty());
+        let next = match properties {
+            Some(properties) => properties.get(&name).and_then(Value::as_object),
+            None => node(found, "additionalProperties"),
+        };
+        found = next.ok_or("does not refer to a valid field")?;
     }
-    Ok(node_here)
+    Ok(found)
+}
+
+/// The text up to the next delimiter, or a quoted string, or a delimiter itself.
+fn next_token(text: &str) -> (&str, &str) {
+    if let Some(quoted) = text.strip_prefix('\'') {
+        let ends = quoted.match_indices('\'').map(|(index, _)| index);
+        let end = ends.into_iter().find(|index| !quoted[..*index].ends_with('\\'));
+        return text.split_at(end.map_or(text.len(), |end| end + 2));
+    }
+    let end = text.find(['.', '[', ']']).unwrap_or(text.len());
+    text.split_at(if end == 0 { text.len().min(1) } else { end })
 }
 
 fn text<'a>(map: &'a Map<String, Value>, keyword: &str) -> &'a str {

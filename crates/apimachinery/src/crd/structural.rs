@@ -43,10 +43,10 @@ enum Level {
 /// Whether the schema can be read as structural at all; if not, other rules name the reason.
 pub(super) fn is_readable(schema: &Value) -> bool {
     let Some(map) = schema.as_object() else { return false };
-    let is_set = |keyword: &&(&str, &str)| present(map, keyword.0);
-    if UNSUPPORTED.iter().any(|keyword| is_set(&keyword))
+    let is_unreadable = UNSUPPORTED.iter().any(|(keyword, _)| present(map, keyword))
         || map.get("items").is_some_and(Value::is_array)
-    {
+        || map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false));
+    if is_unreadable {
         return false;
     }
     children(map).all(|(_, child)| is_readable(child))

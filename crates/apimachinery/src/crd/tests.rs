@@ -170,6 +170,8 @@ fn values_are_judged_as_kubernetes_judges_them() {
         "int": {"type": "integer", "minimum": 1, "maximum": 10},
         "int32": {"type": "integer", "format": "int32"},
         "num": {"type": "number", "exclusiveMinimum": true, "minimum": 1},
+        "half": {"type": "integer", "maximum": 2.5},
+        "one": {"type": "string", "maxLength": 1},
         "enum": {"type": "integer", "enum": [1, 2]},
         "any": {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
         "ios": {"x-kubernetes-int-or-string": true},
@@ -198,6 +200,12 @@ fn values_are_judged_as_kubernetes_judges_them() {
             json!({"int32": 3_000_000_000_i64}),
             "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in int32",
         ),
+        (
+            json!({"half": 3}),
+            "[<nil>: Invalid value: \"\": Maximum boundary value must be of type integer (default format) in \
+             half, half: Invalid value: 3: half in body should be less than or equal to 2.5]",
+        ),
+        (json!({"one": "ab"}), "one: Too long: may not be more than 1 byte"),
         (json!({"num": 1}), "num: Invalid value: 1: num in body should be greater than 1"),
         (json!({"enum": 3}), "enum: Unsupported value: 3: supported values: \"1\", \"2\""),
         (
@@ -238,6 +246,22 @@ fn unchanged_values_are_not_held_against_an_update() {
         validate_change(&json!({"a": "other", "b": "x"}), &old, &schema, &Path::root()).len(),
         1
     );
+}
+
+#[test]
+fn objects_with_preserved_fields_are_judged_anew() {
+    let schema =
+        schema(json!({"type": "object", "properties": {"a": {"type": "object", "minProperties": 5,
+        "x-kubernetes-preserve-unknown-fields": true, "properties": {"k": {"type": "string"}}}}}));
+    for (object, errors) in
+        [(json!({"a": {"k": "x"}}), 0), (json!({"a": {"k": "x", "other": 1}}), 1)]
+    {
+        assert_eq!(
+            validate_change(&object, &object, &schema, &Path::root()).len(),
+            errors,
+            "{object}"
+        );
+    }
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::number::{bound_text, go_float, is_multiple, is_whole, shown};
+use super::number::{Bound, is_whole, shown};
+use super::ratchet::{correlated_item, is_unchanged};
 use super::{formats, pattern};
 use crate::field::{ErrorType, FieldError, Path, Shown, quote};
-use crate::schema::{Additional, Extensions, ListType, Schema, Type};
+use crate::schema::{Additional, Schema, Type};
 
 /// Deeper objects are refused before they come here.
 const MAX_DEPTH: usize = 200;
@@ -72,7 +73,10 @@ impl Validator<'_> {
             return Outcome::failed(self.plain("exceeded max depth".into()));
         }
         let mut outcome = self.check_all(value, old, schema, path, depth);
-        if self.ratchet && !outcome.errors.is_empty() && old == Some(value) {
+        if self.ratchet
+            && !outcome.errors.is_empty()
+            && old.is_some_and(|old| is_unchanged(value, old, schema))
+        {
             outcome.errors.clear();
         }
         outcome
@@ -184,6 +188,10 @@ impl Validator<'_> {
             return Outcome::default();
         };
         let same = |other: &Value| match (value, other) {
+            // Compat: beside a whole number a fraction is cut off before comparing.
+            (Value::Number(a), Value::Number(b)) if b.is_i64() => {
+                a.as_f64().map(f64::trunc) == b.as_f64()
+            }
             (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
             _ => value == other,
         };
@@ -235,33 +243,38 @@ impl Validator<'_> {
         if !in_range(number.as_i64(), value, schema) {
             outcome.add(self.out_of_range("Checked", schema, path));
         }
-        // Bounds are whole numbers where the value is one.
-        let bound = |bound: f64| if number.is_i64() { bound.trunc() } else { bound };
-        if let Some(factor) = limits.multiple_of.map(bound) {
-            if factor <= 0.0 {
-                let factor = go_float(factor);
+        let mut bound = |what: &str, written: f64| {
+            let fits = in_range(None, written, schema);
+            if !fits {
+                outcome.add(self.out_of_range(what, schema, path));
+            }
+            Bound::new(number, written, fits)
+        };
+        let factor = limits.multiple_of.map(|factor| bound("MultipleOf", factor));
+        let min = limits.minimum.map(|min| bound("Minimum boundary", min));
+        let max = limits.maximum.map(|max| bound("Maximum boundary", max));
+        if let Some(factor) = factor {
+            if factor.value <= 0.0 {
                 let text =
                     format!("factor MultipleOf declared for {path} must be positive: {factor}");
                 outcome.add(FieldError::invalid(&self.at(path), shown(number), text));
-            } else if !is_multiple(number, value, factor) {
-                let rule = format!("should be a multiple of {}", go_float(factor));
+            } else if !factor.divides(number) {
+                let rule = format!("should be a multiple of {factor}");
                 outcome.add(self.invalid(path, shown(number), &rule));
             }
         }
-        if let Some(min) = limits.minimum.map(bound) {
+        if let Some(min) = min {
             let exclusive = limits.exclusive_minimum;
-            if value < min || (exclusive && value <= min) {
+            if value < min.value || (exclusive && value <= min.value) {
                 let words = if exclusive { "greater than" } else { "greater than or equal to" };
-                let rule = format!("should be {words} {}", bound_text(number, min));
-                outcome.add(self.invalid(path, shown(number), &rule));
+                outcome.add(self.invalid(path, shown(number), &format!("should be {words} {min}")));
             }
         }
-        if let Some(max) = limits.maximum.map(bound) {
+        if let Some(max) = max {
             let exclusive = limits.exclusive_maximum;
-            if value > max || (exclusive && value >= max) {
+            if value > max.value || (exclusive && value >= max.value) {
                 let words = if exclusive { "less than" } else { "less than or equal to" };
-                let rule = format!("should be {words} {}", bound_text(number, max));
-                outcome.add(self.invalid(path, shown(number), &rule));
+                outcome.add(self.invalid(path, shown(number), &format!("should be {words} {max}")));
             }
         }
         outcome
@@ -332,8 +345,7 @@ impl Validator<'_> {
             let max = usize::try_from(max).unwrap_or(usize::MAX);
             outcome.add(FieldError::too_many(&self.at(path), fields.len(), max));
         }
-        let is_atomic = schema.extensions.map_type.as_deref() == Some("atomic");
-        let old_field = |key: &str| old.filter(|_| !is_atomic)?.get(key);
+        let old_field = |key: &str| old?.get(key);
         for (key, value) in
             fields.iter().filter(|(key, _)| !schema.properties.contains_key(key.as_str()))
         {
@@ -487,24 +499,6 @@ fn in_range(whole: Option<i64>, value: f64, schema: &Schema) -> bool {
         ([Type::Integer], _) => whole.is_some() || is_whole(value),
         ([Type::Number], Some("float")) => value.abs() <= f64::from(f32::MAX),
         _ => true,
-    }
-}
-
-/// The earlier form of a list element, where the list type lets one find it.
-fn correlated_item<'o>(item: &Value, old: &'o Value, schema: &Schema) -> Option<&'o Value> {
-    let Extensions { list_type, list_map_keys, .. } = &schema.extensions;
-    let kind = match list_type.as_deref() {
-        Some("map") => ListType::Map(list_map_keys),
-        Some("set") => ListType::Set,
-        _ => ListType::Atomic,
-    };
-    let old = old.as_array()?;
-    match kind {
-        ListType::Map(keys) => old.iter().find(|candidate| {
-            keys.iter().all(|key| item.get(key).is_some() && candidate.get(key) == item.get(key))
-        }),
-        ListType::Set => old.iter().find(|candidate| *candidate == item),
-        ListType::Atomic => None,
     }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::resource::{Rules, has_rules};
-use super::{defaults, schema_rules, structural};
+use super::schema_rules::{self, Brackets, find_field};
+use super::{defaults, structural};
 use crate::field::{FieldError, Path};
 use crate::object::ObjectExt;
 use crate::schema::Schema;
@@ -169,7 +170,7 @@ pub(super) fn validate_selectable(
             errors.push(FieldError::required(&place, ""));
             continue;
         }
-        let found = match schema_rules::find_field(schema, json_path) {
+        let found = match find_field(schema, json_path, Brackets::Refused) {
             Ok(found) => found,
             Err(reason) => {
                 let detail = format!("is an invalid path: {reason}");

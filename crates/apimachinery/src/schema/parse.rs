@@ -64,7 +64,7 @@ fn node(value: &Value, depth: usize) -> Result<Schema, ParseError> {
         additional,
         items,
         required: strings(map, "required").map(Into::into).collect(),
-        default: map.get("default").cloned().map(Box::new),
+        default: map.get("default").filter(|value| !value.is_null()).cloned().map(Box::new),
         presence: presence(map),
         extensions: extensions(map),
         limits: (limits != Limits::default()).then(|| Box::new(limits)),

@@ -75,16 +75,21 @@ fn template_generation(daemon_set: &Value) -> i64 {
     daemon_set.str_at(COUNT).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
+/// The longest value a label may have.
+const MAX_LABEL: usize = 63;
+
 /// A job finds its pods by its own uid unless the author manages the selector.
 pub(super) fn generate_selector(job: &mut Value) {
     if job.bool_at(&["spec", "manualSelector"]) == Some(true) {
         return;
     }
     let (name, uid) = (job.name().to_owned(), job.uid().to_owned());
-    // Compat: labels a job got from its template follow the template here too.
+    // Compat: a job without labels of its own carries those of its template, these included. Where
+    // the name makes no label, the template is refused anyway.
     const TEMPLATE_LABELS: &[&str] = &["spec", "template", "metadata", "labels"];
-    let shares_labels = job.map_at(TEMPLATE_LABELS).is_some()
-        && job.map_at(TEMPLATE_LABELS) == job.map_at(&["metadata", "labels"]);
+    let own = job.map_at(&["metadata", "labels"]).filter(|labels| !labels.is_empty());
+    let shares_labels =
+        own.is_none_or(|own| job.map_at(TEMPLATE_LABELS) == Some(own)) && name.len() <= MAX_LABEL;
     let labels = job.map_at_mut(TEMPLATE_LABELS);
     for (label, value) in [
         ("job-name", &name),

@@ -76,6 +76,7 @@ fn a_job_selects_its_pods_by_its_uid() {
         "controller-uid": "u", "job-name": "j",
     });
     assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+    assert_eq!(job["metadata"]["labels"], labels);
     let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}});
     assert_eq!(job["spec"]["selector"], selector);
     let manual = created("batch", "Job", json!({"spec": {"manualSelector": true}}));

@@ -1,0 +1,3 @@
+//! Promises that hold for every kind at once.
+
+mod nonsense;

@@ -1,11 +1,14 @@
 //! Group `autoscaling`: HorizontalPodAutoscaler in its v2 form, and Scale.
 
+use std::borrow::Cow;
+
 use karmada_apimachinery::gvk::GroupVersion;
-use karmada_apimachinery::names;
+use karmada_apimachinery::{Value, names};
 
 use super::core::resources::{self, NameKind, quantity};
 use super::meta::{self, Scope};
 use super::place::{At, Errors};
+use crate::convert;
 
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
@@ -21,9 +24,20 @@ pub(crate) fn scale(object: &At<'_>, errs: &mut Errors) {
     errs.non_negative(&object.at(&["spec", "replicas"]));
 }
 
+/// The object in the form that is checked, whichever version it comes in.
+fn current<'a>(object: &At<'a>) -> Cow<'a, Value> {
+    if object.field("apiVersion").text() != "autoscaling/v1" {
+        return Cow::Borrowed(object.value);
+    }
+    let mut converted = object.value.clone();
+    convert::convert(&mut converted, "autoscaling", "v2");
+    Cow::Owned(converted)
+}
+
 pub(crate) fn create(object: &At<'_>, errs: &mut Errors) {
     meta::check(object, Scope::Namespaced, names::subdomain_name, errs);
-    check(&object.field("spec"), None, errs);
+    let object = current(object);
+    check(&At::root(&object).field("spec"), None, errs);
 }
 
 pub(crate) fn update(subresource: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
@@ -34,7 +48,8 @@ pub(crate) fn update(subresource: &str, new: &At<'_>, old: &At<'_>, errs: &mut E
         }
         return;
     }
-    check(&new.field("spec"), Some(&old.field("spec")), errs);
+    let (new, old) = (current(new), current(old));
+    check(&At::root(&new).field("spec"), Some(&At::root(&old).field("spec")), errs);
 }
 
 /// Which groups a reference may point to.

@@ -6,44 +6,55 @@ use karmada_apimachinery::names;
 use super::meta::{self, Scope};
 use super::place::{At, Errors, FIELD_IMMUTABLE};
 
-/// How the two versions name the same field.
+/// How the two versions name the same field. The object may come in either, whichever group it
+/// was sent to.
 struct Names {
     involved: &'static str,
     message: &'static str,
     controller: &'static str,
-    /// The name under which the controller is reported.
-    reported_controller: &'static str,
-    instance: &'static str,
+    first_time: &'static str,
+    last_time: &'static str,
+    count: &'static str,
+    source: &'static str,
 }
 
 const CORE: Names = Names {
     involved: "involvedObject",
     message: "message",
     controller: "reportingComponent",
-    reported_controller: "reportingComponent",
-    instance: "reportingInstance",
+    first_time: "firstTimestamp",
+    last_time: "lastTimestamp",
+    count: "count",
+    source: "source",
 };
 const EVENTS: Names = Names {
     involved: "regarding",
     message: "note",
     controller: "reportingController",
-    reported_controller: "reportingController",
-    instance: "reportingInstance",
+    first_time: "deprecatedFirstTimestamp",
+    last_time: "deprecatedLastTimestamp",
+    count: "deprecatedCount",
+    source: "deprecatedSource",
 };
 
+fn names_in(event: &At<'_>) -> &'static Names {
+    if event.field("apiVersion").text() == "v1" { &CORE } else { &EVENTS }
+}
+
 pub(crate) fn core_create(object: &At<'_>, errs: &mut Errors) {
-    check_common(object, &CORE, errs);
+    check_common(object, "reportingComponent", errs);
 }
 
 pub(crate) fn core_update(_: &str, new: &At<'_>, _: &At<'_>, errs: &mut Errors) {
-    check_common(new, &CORE, errs);
+    check_common(new, "reportingComponent", errs);
 }
 
 fn top(name: &str) -> Path {
     Path::new(name)
 }
 
-fn check_common(event: &At<'_>, fields: &Names, errs: &mut Errors) {
+fn check_common(event: &At<'_>, reported_controller: &str, errs: &mut Errors) {
+    let fields = names_in(event);
     let involved = event.field(fields.involved);
     let namespace = involved.field("namespace");
     let own = event.at(&["metadata", "namespace"]);
@@ -63,17 +74,12 @@ fn check_common(event: &At<'_>, fields: &Names, errs: &mut Errors) {
         if namespace.is_empty() && !matches!(own.text(), "default" | "kube-system") {
             errs.invalid_text(&reported, MISMATCH);
         }
-        let controller =
-            event.field(fields.controller).reported_at(top(fields.reported_controller));
+        let controller = event.field(fields.controller).reported_at(top(reported_controller));
         errs.required_text(&controller);
         errs.messages(&controller, &names::qualified_name(controller.text()));
-        let limited = [
-            (fields.instance, "reportingInstance", 128),
-            ("action", "action", 128),
-            ("reason", "reason", 128),
-        ];
-        for (field, name, limit) in limited {
-            let at = event.field(field).reported_at(top(name));
+        for field in ["reportingInstance", "action", "reason"] {
+            let limit = 128;
+            let at = event.field(field);
             errs.required_text(&at);
             if at.len() > limit {
                 errs.invalid(&at, "", format!("can have at most {limit} characters"));
@@ -90,7 +96,7 @@ fn check_common(event: &At<'_>, fields: &Names, errs: &mut Errors) {
 }
 
 pub(crate) fn create(object: &At<'_>, errs: &mut Errors) {
-    check_common(object, &EVENTS, errs);
+    check_common(object, "reportingController", errs);
     meta::check(object, Scope::Namespaced, names::subdomain_name, errs);
     check_series(object, errs);
     if !object.field("eventTime").is_set() {
@@ -100,16 +106,17 @@ pub(crate) fn create(object: &At<'_>, errs: &mut Errors) {
     if !["Normal", "Warning"].contains(&kind.text()) {
         errs.invalid(&kind, "", format!("has invalid value: {}", kind.text()));
     }
+    let fields = names_in(object);
     for (field, name) in [
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-        ("deprecatedSource", "source"),
+        (fields.first_time, "firstTimestamp"),
+        (fields.last_time, "lastTimestamp"),
+        (fields.count, "count"),
+        (fields.source, "source"),
     ] {
         let at = object.field(field);
         let unset = !at.is_set()
-            || (field == "deprecatedCount" && at.int() == 0)
-            || (field == "deprecatedSource" && at.is_empty());
+            || (name == "count" && at.int() == 0)
+            || (name == "source" && at.is_empty());
         if !unset {
             errs.push(FieldError::invalid(&top(name), "", "needs to be unset"));
         }
@@ -130,31 +137,32 @@ fn check_series(event: &At<'_>, errs: &mut Errors) {
 }
 
 pub(crate) fn update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
-    check_common(new, &EVENTS, errs);
+    check_common(new, "reportingController", errs);
     meta::update(new, old, errs);
     if new.field("series").value != old.field("series").value {
         check_series(new, errs);
     }
+    let fields = names_in(new);
     // Compat: the reason is compared twice.
     for (field, name) in [
-        ("regarding", "involvedObject"),
+        (fields.involved, "involvedObject"),
         ("reason", "reason"),
-        ("note", "message"),
-        ("deprecatedSource", "source"),
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
+        (fields.message, "message"),
+        (fields.source, "source"),
+        (fields.first_time, "firstTimestamp"),
+        (fields.last_time, "lastTimestamp"),
+        (fields.count, "count"),
         ("reason", "reason"),
         ("type", "type"),
         ("eventTime", "eventTime"),
         ("action", "action"),
         ("related", "related"),
-        ("reportingController", "reportingController"),
+        (fields.controller, "reportingController"),
         ("reportingInstance", "reportingInstance"),
     ] {
         let at = new.field(field).reported_at(top(name));
         if !super::place::same(at.value, old.field(field).value) {
-            if at.value.is_string() || field == "note" {
+            if at.value.is_string() || name == "message" {
                 errs.invalid_text(&at, FIELD_IMMUTABLE);
             } else {
                 errs.invalid_value(&at, FIELD_IMMUTABLE);

@@ -16,6 +16,7 @@ mod cron;
 mod discovery;
 mod events;
 mod flowcontrol;
+mod job_status;
 mod meta;
 mod net;
 mod networking;

@@ -7,7 +7,7 @@ use karmada_apimachinery::{Value, names};
 
 use super::container::{self, Surroundings};
 use super::resources::{self, NameKind};
-use super::{pod_status, resize, scheduling, security, volumes};
+use super::{env, pod_status, resize, scheduling, security, volumes};
 use crate::validation::meta::{self, Scope};
 use crate::validation::net;
 use crate::validation::place::{At, Errors, inclusive_range, same};
@@ -158,7 +158,7 @@ fn check_spec(spec: &At<'_>, owner: Owner<'_>, errs: &mut Errors) {
             errs.invalid_value(&name, "must specify one of: `podGroupName`");
         }
     }
-    container::check_file_key_volumes(spec, errs);
+    env::check_file_key_volumes(spec, errs);
 }
 
 fn check_claims<'a>(claims: &At<'a>, mirrored: bool, errs: &mut Errors) -> BTreeSet<&'a str> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::{json, names};
 
-use super::container::check_port_or_name;
+use super::probes::check_port_or_name;
 use crate::validation::meta::{self, Scope};
 use crate::validation::net;
 use crate::validation::place::{At, Errors};

@@ -62,9 +62,9 @@ fn pods_need_sound_containers() {
             ],
         ),
         (
-            pod_with(json!({"lifecycle": {"stopSignal": "SIGTERM"}})),
+            pod_with(json!({"lifecycle": {"postStart": {}}})),
             &[
-                "spec.containers[0].lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`",
+                "spec.containers[0].lifecycle.postStart: Required value: must specify a handler type",
             ],
         ),
     ];
@@ -352,10 +352,10 @@ fn nodes_endpoints_and_events_are_checked() {
         json!({"subsets": subset}),
         &["subsets[0].ports[0].name: Required value", "subsets[0].ports[1].name: Required value"],
     );
-    core("Event", json!({"involvedObject": {"namespace": "n"}}), &[]);
+    core("Event", json!({"apiVersion": "v1", "involvedObject": {"namespace": "n"}}), &[]);
     core(
         "Event",
-        json!({"involvedObject": {"namespace": "other"}}),
+        json!({"apiVersion": "v1", "involvedObject": {"namespace": "other"}}),
         &[r#"involvedObject.namespace: Invalid value: "other": does not match event.namespace"#],
     );
 }

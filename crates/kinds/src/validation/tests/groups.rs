@@ -165,8 +165,8 @@ fn cluster_wide_classes_are_checked() {
     check(
         "coordination.k8s.io",
         "Lease",
-        json!({"spec": {"preferredHolder": "a"}}),
-        &["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"],
+        json!({"spec": {"leaseDurationSeconds": 0}}),
+        &["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"],
     );
     check("policy", "PodDisruptionBudget", json!({"spec": {"minAvailable": "50%"}}), &[]);
     check(
@@ -390,4 +390,21 @@ fn check_review(group: &str, kind: &str, object: Value, expected: &[&str]) {
     let errors: Vec<String> =
         super::validate_create(group, kind, &object).iter().map(ToString::to_string).collect();
     assert_eq!(errors, expected);
+}
+
+#[test]
+fn events_are_judged_by_their_group_in_either_form() {
+    let expected = [
+        r#"involvedObject.namespace: Invalid value: "other": does not match event.namespace"#,
+        "eventTime: Required value",
+        r#"type: Invalid value: "": has invalid value: "#,
+        r#"count: Invalid value: "": needs to be unset"#,
+    ];
+    let group = "events.k8s.io";
+    for event in [
+        json!({"apiVersion": "events.k8s.io/v1", "regarding": {"namespace": "other"}, "deprecatedCount": 1}),
+        json!({"apiVersion": "v1", "involvedObject": {"namespace": "other"}, "count": 1}),
+    ] {
+        check(group, "Event", event, &expected);
+    }
 }

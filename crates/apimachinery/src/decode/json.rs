@@ -7,6 +7,7 @@ use serde::de::{
 };
 use serde_json::{Map, Number, Value};
 
+use super::scalar::is_raw;
 use super::{Decoded, Problems, Step, SyntaxError, Trail};
 use crate::schema::Cursor;
 
@@ -66,7 +67,7 @@ enum Knowledge<'a> {
 
 impl<'a> Knowledge<'a> {
     fn of(cursor: Cursor<'a>) -> Self {
-        if cursor.is_opaque() { Self::Raw } else { Self::Typed(cursor) }
+        if is_raw(cursor) { Self::Raw } else { Self::Typed(cursor) }
     }
 
     /// What is known of the value under `key`; nothing when there is no such field.
@@ -150,16 +151,11 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        let mut unknown: Vec<String> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             let Some(knowledge) = self.knowledge.field(&key) else {
                 map.next_value::<IgnoredAny>()?;
                 let path = self.reading.trail.path_to(&key);
                 self.reading.problems.unknown(&path);
-                if unknown.contains(&key) {
-                    self.reading.problems.duplicate(&path);
-                }
-                unknown.push(key);
                 continue;
             };
             let earlier = fields.remove(&key);
@@ -172,7 +168,7 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             let Some(Step::Key(key)) = self.reading.trail.0.pop() else {
                 return Err(A::Error::custom("the trail is uneven"));
             };
-            fields.insert(key, repeated(earlier, value?, self.knowledge));
+            fields.insert(key, repeated(earlier, value?, knowledge));
         }
         Ok(Value::Object(fields))
     }

@@ -80,9 +80,7 @@ fn shape_special(
         (special, Value::Null) => Ok(special.zero()),
         (Special::Time, Value::String(text)) => scalar::time(&text, false),
         (Special::MicroTime, Value::String(text)) => scalar::time(&text, true),
-        (Special::Quantity, value @ (Value::String(_) | Value::Number(_))) => {
-            scalar::quantity(&value)
-        }
+        (Special::Quantity, value) => scalar::quantity(&value),
         (Special::IntOrString, value @ Value::String(_)) => Ok(value),
         (Special::IntOrString, Value::Number(number)) if fits(&number, Some("int32")) => {
             Ok(Value::Number(number))

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Mismatch;
 use crate::field::quote;
 use crate::quantity::Quantity;
+use crate::schema::Cursor;
 use crate::time::{format_micro_time, format_time, parse_time};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -59,6 +60,14 @@ impl Special {
             Self::Quantity => "0".into(),
             Self::IntOrString => 0.into(),
         }
+    }
+}
+
+/// Whether Go reads the value by itself, so that nothing inside can be an unknown field.
+pub(super) fn is_raw(cursor: Cursor<'_>) -> bool {
+    match cursor.definition() {
+        Some(name) => Special::of(name).is_some(),
+        None => cursor.is_opaque(),
     }
 }
 

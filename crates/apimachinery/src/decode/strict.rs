@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::scalar::is_raw;
 use super::{Problems, Step, Trail};
 use crate::schema::Cursor;
 
@@ -13,7 +14,7 @@ pub fn unknown_fields(value: &Value, schema: Cursor<'_>) -> Problems {
 }
 
 fn walk(value: &Value, schema: Cursor<'_>, trail: &mut Trail, problems: &mut Problems) {
-    if schema.is_opaque() {
+    if is_raw(schema) {
         return;
     }
     match value {

@@ -41,12 +41,12 @@ fn with_deployment<T>(run: impl FnOnce(crate::schema::Cursor<'_>) -> T) -> T {
 #[test]
 fn problems_are_listed_in_the_order_of_the_text() {
     let text = br#"{"spec":{"foo":"bar","replicas":1,"replicas":2,"containers":[{"name":"a","imgae":"c"}]},
-        "data":{"a":"1"},"data":{"b":"2"},"raw":{"x":1,"x":2}}"#;
+        "data":{"a":"1"},"data":{"b":"2"},"raw":{"x":1,"x":2},"odd":1,"odd":2}"#;
     let decoded = with_deployment(|schema| json(text, schema)).expect("is JSON");
     assert_eq!(
         decoded.problems.strict_error(),
         "strict decoding error: unknown field \"spec.foo\", duplicate field \"spec.replicas\", \
-         unknown field \"spec.containers[0].imgae\", duplicate field \"data\""
+         unknown field \"spec.containers[0].imgae\", duplicate field \"data\", unknown field \"odd\""
     );
     // Go reads both texts into one map, and the later number over the earlier.
     assert_eq!(decoded.value["data"], json!({"a": "1", "b": "2"}));

@@ -212,7 +212,7 @@ mod tests {
             "k:{\"type\":\"x\"}": ".", "v": "v1",
         });
         let expected = "a:\n  b:\n  - 1\n  - c: x\n    d: []\n  - - 2\n  empty: {}\n\
-            'k:{\"type\":\"x\"}': .\nm: |\n  l1\n  l2\n\"n\": \"12\"\ns: 'a: b'\n\
+            k:{\"type\":\"x\"}: .\nm: |\n  l1\n  l2\n\"n\": \"12\"\ns: 'a: b'\n\
             t: \"2026-01-01T00:00:00Z\"\nv: v1\n\"yes\": \"yes\"\n";
         assert_eq!(to_string(&value), expected);
     }

@@ -155,5 +155,13 @@ fn yaml_is_read_as_kubernetes_reads_it() {
     let decoded = with_deployment(|schema| yaml(b"spec: {foo: 1, replicas: 1}\n", schema));
     let problems = decoded.expect("is YAML").problems;
     assert_eq!(problems.lines(), ["unknown field \"spec.foo\""]);
+    for (text, expected) in [
+        ("a: 1e3\n", json!({"a": 1000})),
+        ("---\na: 1\n---\nb: 2\n", json!({"a": 1})),
+        ("", Value::Null),
+        ("{\"a\": [true, null]}", json!({"a": [true, null]})),
+    ] {
+        assert_eq!(yaml_untyped(text.as_bytes()).expect("is YAML").value, expected, "{text}");
+    }
     assert!(yaml_untyped(b"a: [").is_err());
 }

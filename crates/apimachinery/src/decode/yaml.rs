@@ -24,7 +24,9 @@ pub fn yaml_untyped(text: &[u8]) -> Result<Decoded, SyntaxError> {
     let read = |duplicates: DuplicateKeyPolicy| {
         let options =
             serde_saphyr::options! { duplicate_keys: duplicates, legacy_octal_numbers: true };
-        serde_saphyr::from_str_with_options::<Tree>(text, options).map(|tree| tree.0)
+        // Of several documents Kubernetes reads the first.
+        serde_saphyr::from_multiple_with_options::<Tree>(text, options)
+            .map(|trees| trees.into_iter().next().map_or(Value::Null, |tree| tree.0))
     };
     let mut problems = Problems::default();
     let value = match read(DuplicateKeyPolicy::Error) {
@@ -76,6 +78,10 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // On its way through JSON a whole number such as `1e3` becomes an integer; the cast is exact.
+        if value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0 {
+            return Ok(Value::from(value as i64));
+        }
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 

@@ -22,8 +22,6 @@ static FIELDS: &[(&str, &str, Pattern)] = &[
 /// Such fields of pods, wherever a pod spec stands.
 static POD_FIELDS: &[Pattern] = &[
     &["schedulingGroup"],
-    &["initContainers", "*", "lifecycle", "stopSignal"],
-    &["containers", "*", "lifecycle", "stopSignal"],
     &["volumes", "*", "projected", "sources", "*", "clusterTrustBundle"],
     &["volumes", "*", "projected", "sources", "*", "podCertificate"],
 ];
@@ -39,6 +37,7 @@ pub(super) fn drop_fields(group: &str, kind: &str, new: &mut Value, old: Option<
             for pattern in POD_FIELDS {
                 drop_unused(spec, old, pattern);
             }
+            drop_stop_signals(spec, old);
         }
     }
     if (group, kind) == ("", "PersistentVolumeClaim") {
@@ -56,6 +55,24 @@ fn pod_spec(group: &str, kind: &str) -> Option<&'static [&'static str]> {
             Some(&["spec", "template", "spec"])
         }
         _ => None,
+    }
+}
+
+/// A lifecycle that only named a signal goes with it.
+fn drop_stop_signals(spec: &mut Value, old: Option<&Value>) {
+    const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+    let is_signalled =
+        |list: &&str| old.is_some_and(|old| is_used(old, &[list, "*", "lifecycle", "stopSignal"]));
+    if LISTS.iter().any(is_signalled) {
+        return;
+    }
+    for list in LISTS {
+        for container in spec.list_at_mut(&[list]) {
+            let dropped = container.remove_at(&["lifecycle", "stopSignal"]).is_some();
+            if dropped && container.map_at(&["lifecycle"]).is_some_and(|left| left.is_empty()) {
+                container.remove_at(&["lifecycle"]);
+            }
+        }
     }
 }
 
@@ -124,7 +141,7 @@ mod tests {
         let mut job = json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": spec}}}}});
         drop_fields("batch", "CronJob", &mut job, None);
         let left = &job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];
-        assert_eq!(*left, json!({"lifecycle": {}}));
+        assert_eq!(*left, json!({}));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Every benchmark of the project, as tables. Numbers are of one run on one machine: compare them
 //! with each other, not with those of another day.
 
+mod allocations;
+mod cores;
 mod store;
 mod table;
 
@@ -15,12 +17,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Subject {
+    /// Scheduling, policy lookup and rendering, without any I/O
+    Cores(cores::Args),
     /// Writes, reads, ranges, watch fan-out and opening of the store
     Store(store::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().subject {
+        Subject::Cores(args) => cores::run(args),
         Subject::Store(args) => store::run(args),
     }
 }

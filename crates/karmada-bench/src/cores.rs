@@ -1,0 +1,222 @@
+//! The pure cores, one thread: scheduling decisions, policy lookups, rendering of Works. Every row
+//! says what one operation takes, how often the allocator was asked, and what the goal is.
+
+use std::time::{Duration, Instant};
+
+use karmada_api::cluster::Cluster;
+use karmada_api::policy::{OverridePolicy, PropagationPolicy};
+use karmada_api::work::{ResourceBinding, ResourceBindingSpec, ResourceBindingStatus};
+use karmada_apimachinery::object::ObjectMutExt;
+use karmada_apimachinery::{Value, json};
+use karmada_propagation::overrides::{OverrideIndex, Overrides};
+use karmada_propagation::policies::PolicyIndex;
+use karmada_propagation::work::{Renderer, targets};
+use karmada_scheduler_core::snapshot::{ClusterInfo, Snapshot};
+use karmada_scheduler_core::{Config, Estimates, Peers, Subject, explain, schedule};
+
+use crate::allocations;
+use crate::table::{self, peak_rss_mb};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long each row is measured, in milliseconds
+    #[arg(long, default_value_t = 500)]
+    millis: u64,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let time = Duration::from_millis(args.millis);
+    let mut rows = Vec::new();
+    for (clusters, goal) in [(100, "≥ 20,000/s"), (1000, "≥ 2,000/s")] {
+        rows.extend(scheduling(clusters, goal, time)?);
+    }
+    rows.push(claim_lookup(10_000, time)?);
+    rows.push(rendering(time)?);
+    table::print(&["what", "per second", "µs each", "allocations each", "goal"], &rows);
+    if let Some(peak) = peak_rss_mb() {
+        println!("\npeak memory {peak:.0} MB, one thread");
+    }
+    Ok(())
+}
+
+/// Repeats an operation until the time is over and says what one took.
+fn measure(what: String, goal: &str, time: Duration, mut operation: impl FnMut()) -> Vec<String> {
+    operation();
+    let (mut count, asked, started) = (0u32, allocations::count(), Instant::now());
+    while started.elapsed() < time {
+        for _ in 0..8 {
+            operation();
+        }
+        count += 8;
+    }
+    let elapsed = started.elapsed();
+    let asked = allocations::count() - asked;
+    vec![
+        what,
+        format!("{:.0}", f64::from(count) / elapsed.as_secs_f64()),
+        format!("{:.1}", elapsed.as_secs_f64() * 1e6 / f64::from(count)),
+        format!("{}", asked / u64::from(count)),
+        goal.to_owned(),
+    ]
+}
+
+fn fleet(count: usize) -> anyhow::Result<Snapshot> {
+    let cluster = |index: usize| -> anyhow::Result<ClusterInfo> {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "metadata": {"name": format!("member-{index:04}"), "labels": {"env": "prod"}},
+            "spec": {"region": format!("region-{}", index % 8), "provider": "p", "zones": ["z"]},
+            "status": {
+                "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}],
+                "resourceSummary": {
+                    "allocatable": {"cpu": "640", "memory": "2560Gi", "pods": "1100"},
+                    "allocated": {"cpu": format!("{}", index % 200), "memory": "100Gi", "pods": format!("{}", index % 300)},
+                },
+            },
+        }))?;
+        Ok(ClusterInfo::from_cluster(&cluster))
+    };
+    (0..count).map(cluster).collect()
+}
+
+fn scheduling(clusters: usize, goal: &str, time: Duration) -> anyhow::Result<Vec<Vec<String>>> {
+    let snapshot = fleet(clusters)?;
+    let dynamic = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                         "weightPreference": {"dynamicWeight": "AvailableReplicas"}});
+    let spread = json!([
+        {"spreadByField": "region", "minGroups": 2, "maxGroups": 4},
+        {"spreadByField": "cluster", "minGroups": 4, "maxGroups": 8},
+    ]);
+    let cases = [
+        ("dynamic weights", json!({"replicaScheduling": dynamic})),
+        ("spread over regions", json!({"replicaScheduling": dynamic, "spreadConstraints": spread})),
+    ];
+    let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
+    let (estimates, config) = (Estimates::default(), Config::default());
+    let mut rows = Vec::new();
+    for (name, placement) in cases {
+        let spec: ResourceBindingSpec = serde_json::from_value(json!({
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web", "uid": "u"},
+            "replicas": 500,
+            "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
+            "placement": placement,
+        }))?;
+        let subject = Subject {
+            spec: &spec,
+            status: &status,
+            generation: 1,
+            deleting: false,
+            applied_placement: None,
+            peers: &peers,
+        };
+        let placed = schedule(&subject, &snapshot, &estimates, &config);
+        anyhow::ensure!(
+            placed.is_some_and(|outcome| outcome.result.is_ok()),
+            "{name} finds a place"
+        );
+        rows.push(measure(format!("schedule, {clusters} clusters, {name}"), goal, time, || {
+            std::hint::black_box(schedule(&subject, &snapshot, &estimates, &config));
+        }));
+        rows.push(measure(format!("the same, with reasons, {name}"), "", time, || {
+            std::hint::black_box(explain(&subject, &snapshot, &estimates, &config, None));
+        }));
+    }
+    Ok(rows)
+}
+
+fn claim_lookup(policies: usize, time: Duration) -> anyhow::Result<Vec<String>> {
+    let mut index = PolicyIndex::default();
+    for number in 0..policies {
+        let selector = match number % 3 {
+            0 => {
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": format!("app-{number}")})
+            }
+            1 => json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                        "labelSelector": {"matchLabels": {"app": format!("app-{number}")}}}),
+            _ => json!({"apiVersion": "v1", "kind": "ConfigMap", "name": format!("app-{number}")}),
+        };
+        let policy: PropagationPolicy = serde_json::from_value(json!({
+            "metadata": {"name": format!("policy-{number}"), "namespace": "ns"},
+            "spec": {"resourceSelectors": [selector]},
+        }))?;
+        index.insert(&policy);
+    }
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                        "metadata": {"name": "app-3000", "namespace": "ns", "labels": {"app": "app-3001"}}});
+    anyhow::ensure!(index.best("ns", &object).is_some(), "a policy claims the object");
+    Ok(measure(format!("claim among {policies} policies"), "≤ 5 µs", time, || {
+        std::hint::black_box(index.best("ns", &object));
+    }))
+}
+
+/// A Deployment of about two kilobytes, as people write them.
+fn deployment() -> Value {
+    let container = |name: &str| {
+        json!({
+            "name": name, "image": format!("registry.example.com/shop/{name}:1.4.2"), "imagePullPolicy": "IfNotPresent",
+            "args": ["--port=8080", "--log=info"],
+            "env": [{"name": "REGION", "value": "eu-west"}, {"name": "CACHE", "value": "redis:6379"}],
+            "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+            "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
+            "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10},
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+            "volumeMounts": [{"name": "config", "mountPath": "/etc/shop"}],
+        })
+    };
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 3, "resourceVersion": "77",
+                     "labels": {"app": "web", "team": "shop"}, "annotations": {"owner": "shop@example.com"}},
+        "spec": {
+            "replicas": 200, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600,
+            "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
+                "containers": [container("web"), container("sidecar")],
+                "volumes": [{"name": "config", "configMap": {"name": "shop", "defaultMode": 420}}],
+                "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
+                "terminationGracePeriodSeconds": 30, "securityContext": {},
+            }},
+        },
+    })
+}
+
+fn rendering(time: Duration) -> anyhow::Result<Vec<String>> {
+    let template = deployment();
+    let clusters: Vec<Value> =
+        (0..100).map(|i| json!({"name": format!("member-{i:03}"), "replicas": 2})).collect();
+    let binding: ResourceBinding = serde_json::from_value(json!({
+        "metadata": {"name": "web-deployment", "namespace": "ns"},
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web"},
+                 "replicas": 200, "clusters": clusters},
+    }))?;
+    let policy: OverridePolicy = serde_json::from_value(json!({
+        "metadata": {"name": "op", "namespace": "ns"},
+        "spec": {"overrideRules": [{"overriders": {
+            "imageOverrider": [{"component": "Registry", "operator": "replace", "value": "mirror.example.com"}],
+            "argsOverrider": [{"containerName": "web", "operator": "add", "value": ["--member"]}],
+            "labelsOverrider": [{"operator": "add", "value": {"tier": "gold"}}],
+            "annotationsOverrider": [{"operator": "add", "value": {"note": "x"}}],
+            "plaintext": [{"path": "/spec/revisionHistoryLimit", "operator": "replace", "value": 3}],
+        }}]},
+    }))?;
+    let mut index = OverrideIndex::default();
+    index.insert(&policy);
+    let overrides = Overrides::find(&OverrideIndex::default(), &index, &template);
+    let revise = |mut object: Value, replicas: i64| {
+        object.set(&["spec", "replicas"], replicas);
+        Ok(object)
+    };
+    let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "member-000"}}))?;
+    let size = template.to_string().len();
+    Ok(measure(
+        format!("render 100 Works of {size} bytes, 5 overriders"),
+        "≤ 2,000 µs",
+        time,
+        || {
+            let renderer = Renderer::new(&template, &binding, &overrides, Some(&revise), false);
+            for target in targets(&binding.spec) {
+                let _ = std::hint::black_box(renderer.render(target, &cluster, None, None));
+            }
+        },
+    ))
+}

@@ -44,6 +44,7 @@ fn client(server: &FakeServer) -> Client {
     ))
 }
 
+// Shows: OPS-1
 #[tokio::test(start_paused = true)]
 async fn a_lease_given_up_is_taken_at_the_next_attempt() {
     let server = FakeServer::default();
@@ -62,6 +63,7 @@ async fn a_lease_given_up_is_taken_at_the_next_attempt() {
     second.finish(Duration::from_secs(1)).await;
 }
 
+// Shows: OPS-1
 #[tokio::test(start_paused = true)]
 async fn a_leader_cut_off_ends_before_another_begins() {
     let server = FakeServer::default();

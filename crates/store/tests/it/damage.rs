@@ -19,6 +19,7 @@ async fn fill(store: &Embedded, keys: usize) {
     }
 }
 
+// Shows: META-3
 #[tokio::test]
 async fn history_and_revision_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();

@@ -114,12 +114,15 @@ impl Plane {
         R: Future<Output = Result<Action, E>> + Send,
         E: Error + Send + 'static,
     {
-        let shutdown = self.shutdown.clone();
+        let (shutdown, subscriptions) = (self.shutdown.clone(), self.subscriptions.clone());
         self.shutdown.spawn_until(async move {
+            // The controllers run on when whoever started them lets go of the plane.
+            let _subscriptions = subscriptions;
             for input in inputs {
                 input.wait_synced().await;
             }
             controller.start(&shutdown, reconcile);
+            shutdown.triggered().await;
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use karmada_apimachinery::field::{Shown, quote};
-use karmada_apimachinery::{Value, names};
+use karmada_apimachinery::{Value, json, names};
 
 use super::core::pod;
 use super::cron;
@@ -25,7 +25,7 @@ pub(crate) fn job_create(object: &At<'_>, errs: &mut Errors) {
 }
 
 fn check_job(object: &At<'_>, prefixed_labels: bool, errs: &mut Errors) {
-    meta::check(object, Scope::Namespaced, names::subdomain_name, errs);
+    check_job_meta(object, errs);
     check_generated_selector(object, prefixed_labels, errs);
     let spec = object.field("spec");
     check_job_spec(&spec, errs);
@@ -38,6 +38,24 @@ fn check_job(object: &At<'_>, prefixed_labels: bool, errs: &mut Errors) {
             errs.invalid_text(&name, detail);
         }
     }
+}
+
+/// A job without labels of its own shows those made for its template, which are checked there.
+fn check_job_meta(object: &At<'_>, errs: &mut Errors) {
+    let labels = object.at(&["metadata", "labels"]);
+    let made = [CONTROLLER_UID, JOB_NAME, "controller-uid", "job-name"];
+    let generated = !labels.is_empty()
+        && labels.entries().all(|(key, _)| made.contains(&key))
+        && labels.value == object.at(&["spec", "template", "metadata", "labels"]).value;
+    if !generated {
+        return meta::check(object, Scope::Namespaced, names::subdomain_name, errs);
+    }
+    let mut own = object.field("metadata").value.clone();
+    if let Some(map) = own.as_object_mut() {
+        map.remove("labels");
+    }
+    let stripped = json!({"metadata": own});
+    meta::check(&At::root(&stripped), Scope::Namespaced, names::subdomain_name, errs);
 }
 
 fn check_generated_selector(object: &At<'_>, prefixed_labels: bool, errs: &mut Errors) {

@@ -120,7 +120,7 @@ fn check_request(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
     let spec = object.field("spec");
     let request = spec.field("request");
     if !is_pem_of(request.text(), "CERTIFICATE REQUEST") {
-        errs.invalid_text(&request, "PEM block type must be CERTIFICATE REQUEST");
+        errs.invalid_value(&request, "PEM block type must be CERTIFICATE REQUEST");
     }
     let usages = spec.field("usages");
     if usages.is_empty() {

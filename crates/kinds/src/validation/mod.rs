@@ -37,6 +37,7 @@ mod webhooks;
 use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::{Value, names};
 
+pub use core::service::validate_service_addresses;
 use core::{config, node, persistent, pod, quota, service};
 use meta::Scope;
 pub use options::{

@@ -314,7 +314,8 @@ pub(crate) fn ingress_class_create(object: &At<'_>, errs: &mut Errors) {
 pub(crate) fn ingress_class_update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
     meta::update(new, old, errs);
     let path = ["spec", "controller"];
-    errs.immutable(&new.at(&path), &old.at(&path));
+    let controller = new.at(&path);
+    errs.immutable_shown(&controller, &old.at(&path), controller.text());
     ingress_class_create(new, errs);
 }
 
@@ -348,6 +349,7 @@ pub(crate) fn ip_address_create(object: &At<'_>, errs: &mut Errors) {
 }
 
 pub(crate) fn ip_address_update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
+    ip_address_create(new, errs);
     meta::update(new, old, errs);
     let path = ["spec", "parentRef"];
     errs.immutable(&new.at(&path), &old.at(&path));

@@ -80,6 +80,7 @@ pub(crate) fn runtime_class_create(object: &At<'_>, errs: &mut Errors) {
 }
 
 pub(crate) fn runtime_class_update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
+    runtime_class_create(new, errs);
     meta::update(new, old, errs);
     errs.immutable(&new.field("handler"), &old.field("handler"));
 }

@@ -30,6 +30,7 @@ pub(crate) fn class_create(object: &At<'_>, errs: &mut Errors) {
 }
 
 pub(crate) fn class_update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
+    class_create(new, errs);
     meta::update(new, old, errs);
     for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         errs.immutable(&new.field(field), &old.field(field));
@@ -60,7 +61,8 @@ fn check_parameters(parameters: &At<'_>, errs: &mut Errors) {
 }
 
 fn check_topologies(topologies: &At<'_>, errs: &mut Errors) {
-    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    // Compat: the list of terms seen starts with one empty term per term given.
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = vec![BTreeMap::new(); topologies.len()];
     for term in topologies.items() {
         let expressions = term.field("matchLabelExpressions");
         let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -80,7 +82,7 @@ fn check_topologies(topologies: &At<'_>, errs: &mut Errors) {
                 errs.push(FieldError::duplicate(&key.path, key.text()));
             }
         }
-        if seen.contains(&keys) {
+        for _ in seen.iter().filter(|other| **other == keys) {
             errs.push(FieldError::duplicate(&expressions.path, ""));
         }
         seen.push(keys);
@@ -277,6 +279,7 @@ pub(crate) fn capacity_create(object: &At<'_>, errs: &mut Errors) {
 }
 
 pub(crate) fn capacity_update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
+    capacity_create(new, errs);
     meta::update(new, old, errs);
     let topology = new.field("nodeTopology");
     let shown = selectors::shown(topology.value);

@@ -117,9 +117,15 @@ fn check_docker_config(entry: &At<'_>, errs: &mut Errors) {
             format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
         }
         Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
-        Err(_) => {
-            let first = String::from_utf8_lossy(&bytes).trim_start().chars().next().unwrap_or(' ');
-            format!("invalid character '{first}' looking for beginning of value")
+        Err(error) => {
+            // Compat: the reader goes by bytes, so a longer character shows its first one.
+            let at = bytes.get(error.column().saturating_sub(1)).copied().unwrap_or(b' ');
+            let place = if error.to_string().starts_with("trailing") {
+                "after top-level value"
+            } else {
+                "looking for beginning of value"
+            };
+            format!("invalid character '{}' {place}", char::from(at))
         }
     };
     errs.invalid(entry, "<secret contents redacted>", problem);

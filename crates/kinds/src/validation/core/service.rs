@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use karmada_apimachinery::field::{FieldError, Path};
-use karmada_apimachinery::{json, names};
+use karmada_apimachinery::{Value, json, names};
 
 use super::probes::check_port_or_name;
 use crate::validation::meta::{self, Scope};
@@ -190,6 +190,17 @@ fn check_affinity(spec: &At<'_>, errs: &mut Errors) {
         }
         _ => {}
     }
+}
+
+/// Checks the addresses and families of a service alone, as the allocator does before anything
+/// else of the service is looked at.
+pub fn validate_service_addresses(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let service = At::root(service);
+    let mut errs = Errors::default();
+    if kind(&service) != "ExternalName" {
+        check_addresses(&service, old.map(At::root).as_ref(), &mut errs);
+    }
+    errs.0
 }
 
 fn check_addresses(service: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {

@@ -204,3 +204,21 @@ fn signing_requests_are_approved_only_through_their_subresource() {
         &[r#"status.conditions: Forbidden: updates may not add a condition of type "Approved""#],
     );
 }
+
+#[test]
+fn classes_stay_valid_when_they_change() {
+    check(
+        ("storage.k8s.io", "StorageClass", ""),
+        json!({"provisioner": "p"}),
+        &["provisioner"],
+        json!(""),
+        &["provisioner: Required value", r#"provisioner: Invalid value: "": field is immutable"#],
+    );
+    check(
+        ("node.k8s.io", "RuntimeClass", ""),
+        json!({"handler": "h"}),
+        &["handler"],
+        json!(""),
+        &["handler: Required value", r#"handler: Invalid value: "": field is immutable"#],
+    );
+}

@@ -51,13 +51,10 @@ fn remove_annotations(manifest: &mut Value, keys: &[&str]) {
     remove_keys(manifest, &["metadata", "annotations"], keys);
 }
 
-/// Removes entries of a map, and the map itself when nothing is left of it.
+/// Removes entries of a map; a map with nothing left stays, as the original leaves it.
 fn remove_keys(manifest: &mut Value, path: &[&str], keys: &[&str]) {
-    let Some(map) = manifest.at_mut(path).and_then(Value::as_object_mut) else { return };
-    let before = map.len();
-    map.retain(|key, _| !keys.contains(&key.as_str()));
-    if map.is_empty() && before > 0 {
-        manifest.remove_at(path);
+    if let Some(map) = manifest.at_mut(path).and_then(Value::as_object_mut) {
+        map.retain(|key, _| !keys.contains(&key.as_str()));
     }
 }
 
@@ -89,7 +86,7 @@ fn prune_service_account(manifest: &mut Value) {
 }
 
 fn prune_service(manifest: &mut Value) {
-    if manifest.str_at(&["spec", "clusterIP"]) != Some("None") {
+    if manifest.str_at(&["spec", "clusterIP"]).is_some_and(|address| address != "None") {
         manifest.remove_at(&["spec", "clusterIP"]);
         manifest.remove_at(&["spec", "clusterIPs"]);
     }
@@ -127,13 +124,13 @@ mod tests {
             (
                 json!({"kind": "Deployment", "metadata": {"name": "a", "uid": "u", "generation": 2,
                        "annotations": {"deployment.kubernetes.io/revision": "1"}}, "status": {"replicas": 1}}),
-                json!({"kind": "Deployment", "metadata": {"name": "a"}}),
+                json!({"kind": "Deployment", "metadata": {"name": "a", "annotations": {}}}),
             ),
             (
                 json!({"kind": "Job", "spec": {"ttlSecondsAfterFinished": 5,
                        "selector": {"matchLabels": {"controller-uid": "u", "batch.kubernetes.io/controller-uid": "u"}},
                        "template": {"metadata": {"labels": {"a": "b", "job-name": "j", "controller-uid": "u"}}}}}),
-                json!({"kind": "Job", "spec": {"selector": {}, "template": {"metadata": {"labels": {"a": "b"}}}}}),
+                json!({"kind": "Job", "spec": {"selector": {"matchLabels": {}}, "template": {"metadata": {"labels": {"a": "b"}}}}}),
             ),
             (
                 json!({"kind": "Service", "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "type": "ClusterIP"}}),

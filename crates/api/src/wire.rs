@@ -5,8 +5,10 @@
 //! value) or `name+: Type` (optional, yet always sent, because Go never leaves out a struct). `as "json"`
 //! overrides the camel-case name, `= {…}` adds schema facts, `flatten` puts a struct's fields in line.
 
-use std::collections::BTreeMap;
+use std::any::TypeId;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use karmada_apimachinery::Value;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,6 +21,19 @@ pub trait Described {
 
     /// The Go spelling of the type, as decoding errors of the original name it.
     fn go_type() -> String;
+}
+
+/// The schema of a type, built once per process.
+pub fn schema_of<T: Described + 'static>() -> &'static Value {
+    static BUILT: LazyLock<RwLock<HashMap<TypeId, &'static Value>>> =
+        LazyLock::new(Default::default);
+    let key = TypeId::of::<T>();
+    let known = BUILT.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+    known.unwrap_or_else(|| {
+        let mut built = BUILT.write().unwrap_or_else(PoisonError::into_inner);
+        // Kept for ever: there are as many as there are types.
+        built.entry(key).or_insert_with(|| Box::leak(Box::new(T::schema())))
+    })
 }
 
 /// Schema keyword (ours, never published) that holds the Go name of a node's type.

@@ -1,4 +1,5 @@
 //! What the crate promises to its users, tried from outside.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crds;
 mod round_trip;

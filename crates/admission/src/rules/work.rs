@@ -1,0 +1,47 @@
+//! Work: what is taken off the objects before they are stored for a member, and what is recorded on them.
+
+use karmada_api::labels::WORK_PERMANENT_ID;
+use karmada_api::manifest;
+use karmada_api::work::Work;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectExt;
+
+use crate::decode::{decode, encode};
+use crate::request::{Denial, Environment, Request, Verdict};
+use crate::show::go_text;
+
+pub(crate) fn mutate(request: &Request, environment: &dyn Environment) -> Result<Verdict, Denial> {
+    let mut work: Work = decode(&request.object)?;
+    let labels = &mut work.metadata.labels;
+    if labels.get(WORK_PERMANENT_ID).is_none_or(String::is_empty) {
+        labels.insert(WORK_PERMANENT_ID.to_owned(), environment.new_id());
+    }
+    let id = labels.get(WORK_PERMANENT_ID).cloned().unwrap_or_default();
+    for manifest_object in &mut work.spec.workload.manifests {
+        check_manifest(manifest_object)?;
+        manifest::prune(manifest_object);
+        manifest::stamp(manifest_object, Some(&id));
+    }
+    Ok(Verdict { object: Some(encode(&work, &request.object)?), ..Verdict::default() })
+}
+
+fn check_manifest(manifest: &Value) -> Result<(), Denial> {
+    if !manifest.is_object() {
+        let kind = match manifest {
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Bool(_) => "bool",
+            _ => "number",
+        };
+        return Err(Denial::internal(format!(
+            "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    if manifest.kind().is_empty() {
+        return Err(Denial::internal(format!(
+            "Object 'Kind' is missing in '{}'",
+            go_text(manifest)
+        )));
+    }
+    Ok(())
+}

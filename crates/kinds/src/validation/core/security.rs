@@ -81,7 +81,7 @@ pub(crate) fn check_pod(spec: &At<'_>, errs: &mut Errors) {
     check_windows_options(&context.field("windowsOptions"), errs);
     check_app_armor(&context.field("appArmorProfile"), errs);
     errs.one_of(&context.field("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    errs.one_of(&context.field("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
+    errs.one_of(&context.field("seLinuxChangePolicy"), &["Recursive"]);
 }
 
 fn check_sysctls(spec: &At<'_>, sysctls: &At<'_>, errs: &mut Errors) {

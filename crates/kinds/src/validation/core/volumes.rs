@@ -433,7 +433,7 @@ pub(crate) fn check_azure_disk(at: &At<'_>, errs: &mut Errors) {
     if kind.is_set() && !managed && !uri.text().starts_with("https://") {
         errs.unsupported(
             &uri,
-            &["https://{account-name}.blob.windows.net/{container-name}/{disk-name}.vhd"],
+            &["https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"],
         );
     }
 }

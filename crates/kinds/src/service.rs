@@ -38,10 +38,7 @@ pub fn plan(
     old: Option<&Value>,
     families: &[&str],
 ) -> Result<Plan, Vec<FieldError>> {
-    if let Some(old) = old {
-        take_over_allocated(new, old);
-    }
-    agree_on_addresses(new, old);
+    agree(new, old);
     settle_families(new, old, families)?;
     let mut plan = Plan::default();
     plan_addresses(&mut plan, new, old);
@@ -235,6 +232,15 @@ fn take_over_allocated(new: &mut Value, old: &Value) {
 }
 
 /// The single and the plural form of the address say the same.
+/// Settles what follows from the Service itself, before it is validated: addresses and ports it
+/// keeps, and the two spellings of its address.
+pub(crate) fn agree(new: &mut Value, old: Option<&Value>) {
+    if let Some(old) = old {
+        take_over_allocated(new, old);
+    }
+    agree_on_addresses(new, old);
+}
+
 fn agree_on_addresses(new: &mut Value, old: Option<&Value>) {
     let address = new.str_at(&["spec", "clusterIP"]).unwrap_or_default().to_owned();
     match old {

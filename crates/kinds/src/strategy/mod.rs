@@ -37,7 +37,10 @@ pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
         ("", "PersistentVolume") => object.set(&["status", "lastPhaseTransitionTime"], created),
         ("", "PersistentVolumeClaim") => stored::agree_on_data_source(object, None),
         ("", "Pod") => pod::prepare_create(object),
-        ("", "Service") => service::drop_internal_policy(object),
+        ("", "Service") => {
+            service::drop_internal_policy(object);
+            service::agree(object, None);
+        }
         ("", "ServiceAccount") => stored::keep_secret_names(object),
         ("apiextensions.k8s.io", _) => stored::record_stored_version(object),
         ("apiregistration.k8s.io", _) => stored::mark_local_service(object, created),
@@ -79,7 +82,10 @@ fn prepare_main(group: &str, kind: &str, new: &mut Value, old: &Value) {
     match (group, kind) {
         ("", "Namespace") => copy(new, old, &["spec", "finalizers"]),
         ("", "PersistentVolumeClaim") => stored::agree_on_data_source(new, Some(old)),
-        ("", "Service") => service::drop_type_dependent_fields(new, old),
+        ("", "Service") => {
+            service::agree(new, Some(old));
+            service::drop_type_dependent_fields(new, old);
+        }
         ("", "ServiceAccount") => stored::keep_secret_names(new),
         ("apiextensions.k8s.io", _) => stored::record_stored_version(new),
         ("apps", "DaemonSet") => stored::count_template_generation(new, old),

@@ -1,0 +1,207 @@
+//! What a server writes at its first start, and checks at every later one.
+
+use std::sync::Arc;
+
+use http::Method;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
+
+use crate::auth::bootstrap::{self as policy, Change};
+use crate::config::Role;
+use crate::http::query::encode_percent;
+use crate::internal;
+use crate::server::Error;
+use crate::state::State;
+
+/// Writes what is missing.
+pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
+    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        ensure(state, &namespace).await?;
+    }
+    for object in policy::objects() {
+        reconcile_policy(state, &object).await?;
+    }
+    for object in priority_classes() {
+        ensure(state, &object).await?;
+    }
+    ensure(state, &extension_authentication(state)).await?;
+    for object in api_services(state) {
+        ensure(state, &object).await?;
+    }
+    if state.config.role == Role::Member {
+        let [service, endpoints @ ..] = api_endpoint(state);
+        ensure(state, &service).await?;
+        // Endpoints may not be loopback addresses; nothing could reach such a server from elsewhere.
+        if !state.config.advertise_address.is_loopback() {
+            for object in endpoints {
+                ensure(state, &object).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The collection an object belongs to.
+fn collection(state: &State, object: &Value) -> Option<String> {
+    let snapshot = state.registry.snapshot();
+    let gvk = object.gvk();
+    let served = snapshot.find_kind(&gvk)?;
+    let root = if gvk.group.is_empty() {
+        format!("/api/{}", gvk.version)
+    } else {
+        format!("/apis/{}/{}", gvk.group, gvk.version)
+    };
+    let place = match object.namespace() {
+        "" => String::new(),
+        namespace => format!("/namespaces/{namespace}"),
+    };
+    Some(format!("{root}{place}/{}", served.plural))
+}
+
+fn failed(object: &Value, code: u16, answer: &Value) -> Error {
+    let message = answer.str_at(&["message"]).unwrap_or_default();
+    Error::Bootstrap(format!("{} {}: {code} {message}", object.kind(), object.name()))
+}
+
+/// Creates an object unless it is there.
+async fn ensure(state: &Arc<State>, object: &Value) -> Result<(), Error> {
+    let Some(collection) = collection(state, object) else { return Ok(()) };
+    let path = format!("{collection}/{}", encode_percent(object.name()));
+    let (code, _) = internal::send(state, Method::GET, &path, None).await;
+    if code == 200 {
+        return Ok(());
+    }
+    let (code, answer) = internal::send(state, Method::POST, &collection, Some(object)).await;
+    if code == 201 || code == 409 { Ok(()) } else { Err(failed(object, code, &answer)) }
+}
+
+/// Brings a role or binding of the default policy up to date.
+async fn reconcile_policy(state: &Arc<State>, expected: &Value) -> Result<(), Error> {
+    let Some(collection) = collection(state, expected) else { return Ok(()) };
+    let path = format!("{collection}/{}", encode_percent(expected.name()));
+    let (code, stored) = internal::send(state, Method::GET, &path, None).await;
+    let stored = (code == 200).then_some(stored);
+    let (code, answer) = match policy::reconcile(stored.as_ref(), expected) {
+        Change::Keep => return Ok(()),
+        Change::Create(object) => {
+            internal::send(state, Method::POST, &collection, Some(&object)).await
+        }
+        Change::Update(object) => internal::send(state, Method::PUT, &path, Some(&object)).await,
+        Change::Recreate(object) => {
+            internal::send(state, Method::DELETE, &path, None).await;
+            internal::send(state, Method::POST, &collection, Some(&object)).await
+        }
+    };
+    if code < 300 || code == 409 { Ok(()) } else { Err(failed(expected, code, &answer)) }
+}
+
+fn priority_classes() -> [Value; 2] {
+    let class = |name: &str, value: i64, what: &str| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": what,
+        })
+    };
+    [
+        class(
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+        class(
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+    ]
+}
+
+/// How servers behind this one recognise its clients.
+fn extension_authentication(state: &State) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "data": {
+            "client-ca-file": state.client_ca_pem,
+            "requestheader-client-ca-file": state.front_proxy_ca_pem,
+            "requestheader-allowed-names": "[\"front-proxy-client\"]",
+            "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+            "requestheader-group-headers": "[\"X-Remote-Group\"]",
+            "requestheader-uid-headers": "[\"X-Remote-Uid\"]",
+            "requestheader-username-headers": "[\"X-Remote-User\"]",
+        },
+    })
+}
+
+/// One APIService per group version this process serves itself.
+fn api_services(state: &State) -> Vec<Value> {
+    let snapshot = state.registry.snapshot();
+    let mut services = Vec::new();
+    for group in snapshot.groups() {
+        for version in snapshot.versions(group) {
+            let (group_priority, version_priority) = state.registry.priorities(group, version);
+            let mut spec = json!({
+                "version": version,
+                "groupPriorityMinimum": group_priority,
+                "versionPriority": version_priority,
+            });
+            if !group.is_empty() {
+                spec["group"] = group.into();
+            }
+            services.push(json!({
+                "apiVersion": "apiregistration.k8s.io/v1",
+                "kind": "APIService",
+                "metadata": {
+                    "name": format!("{version}.{group}"),
+                    "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+                },
+                "spec": spec,
+            }));
+        }
+    }
+    services
+}
+
+/// The Service through which pods reach this server.
+fn api_endpoint(state: &State) -> [Value; 3] {
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    let address = state.config.advertise_address.to_string();
+    let port = state.config.secure_port;
+    [
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+            "spec": {
+                "type": "ClusterIP", "clusterIP": state.pools.first().to_string(), "sessionAffinity": "None",
+                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+            },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Endpoints",
+            "metadata": {
+                "name": "kubernetes", "namespace": "default",
+                "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+            },
+            "subsets": [{
+                "addresses": [{"ip": address}],
+                "ports": [{"name": "https", "protocol": "TCP", "port": port}],
+            }],
+        }),
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kubernetes", "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
+            "ports": [{"name": "https", "protocol": "TCP", "port": port}],
+        }),
+    ]
+}

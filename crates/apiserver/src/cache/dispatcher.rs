@@ -1,0 +1,145 @@
+//! Reads every change from the store and hands it to the cache of its resource.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use karmada_store::{RangeQuery, Store, Update};
+use parking_lot::RwLock;
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{Cache, Reading};
+
+/// All caches of a server.
+pub struct Caches {
+    store: Arc<dyn Store>,
+    by_prefix: RwLock<BTreeMap<String, Arc<Cache>>>,
+    /// Held while events are handed out, so that a new cache starts between two of them.
+    gate: Mutex<()>,
+    /// The revision up to which every cache has seen everything.
+    progress: watch::Sender<i64>,
+}
+
+impl Caches {
+    /// Starts dispatching; it ends with `stop`.
+    pub fn start(store: Arc<dyn Store>, stop: CancellationToken) -> Arc<Self> {
+        let after = store.revision();
+        let caches = Arc::new(Self {
+            store,
+            by_prefix: RwLock::default(),
+            gate: Mutex::default(),
+            progress: watch::Sender::new(after),
+        });
+        let dispatching = caches.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = dispatching.run(after) => {}
+            }
+        });
+        caches
+    }
+
+    async fn run(&self, mut after: i64) {
+        loop {
+            match self.follow(after).await {
+                Ok(()) => tracing::warn!("the store ended the watch, reading all objects again"),
+                Err(karmada_store::Error::Closed) => return,
+                Err(error) => tracing::warn!(%error, "watch the store, reading all objects again"),
+            }
+            match self.reload().await {
+                Ok(revision) => after = revision,
+                Err(karmada_store::Error::Closed) => return,
+                Err(error) => {
+                    tracing::error!(%error, "read all objects");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+
+    async fn follow(&self, after: i64) -> karmada_store::Result<()> {
+        let mut updates = self.store.watch("", after).await?.ready_chunks(64);
+        while let Some(chunk) = updates.next().await {
+            let _handing_out = self.gate.lock().await;
+            let mut reached = None;
+            for update in chunk {
+                match update? {
+                    Update::Event(event) => {
+                        if let Some(cache) = self.cache_of(&event.kv.key) {
+                            cache.apply(&event);
+                        }
+                        reached = Some(event.revision());
+                    }
+                    Update::Progress(revision) => reached = Some(revision),
+                }
+            }
+            if let Some(revision) = reached {
+                self.progress.send_replace(revision);
+            }
+        }
+        Ok(())
+    }
+
+    async fn reload(&self) -> karmada_store::Result<i64> {
+        let _handing_out = self.gate.lock().await;
+        let caches: Vec<Arc<Cache>> = self.by_prefix.read().values().cloned().collect();
+        let revision = self.store.revision();
+        for cache in caches {
+            let list =
+                self.store.range(RangeQuery::prefix(cache.prefix.as_str()).at(revision)).await?;
+            cache.reset(&list.items, revision);
+        }
+        self.progress.send_replace(revision);
+        Ok(revision)
+    }
+
+    fn cache_of(&self, key: &str) -> Option<Arc<Cache>> {
+        let caches = self.by_prefix.read();
+        let up_to = (Bound::Unbounded, Bound::Included(key));
+        let (prefix, cache) = caches.range::<str, _>(up_to).next_back()?;
+        key.starts_with(prefix.as_str()).then(|| cache.clone())
+    }
+
+    /// Opens the cache of a resource, filled with what is stored; an older one of the same prefix is closed.
+    pub async fn open(&self, prefix: &str, reading: Reading) -> karmada_store::Result<Arc<Cache>> {
+        let _between_events = self.gate.lock().await;
+        let cache = Arc::new(Cache::new(prefix.to_owned(), reading));
+        let list = self.store.range(RangeQuery::prefix(prefix)).await?;
+        cache.reset(&list.items, list.revision);
+        if let Some(older) = self.by_prefix.write().insert(prefix.to_owned(), cache.clone()) {
+            older.close();
+        }
+        Ok(cache)
+    }
+
+    /// Forgets a resource.
+    pub fn shut(&self, prefix: &str) {
+        if let Some(cache) = self.by_prefix.write().remove(prefix) {
+            cache.close();
+        }
+    }
+
+    /// The revision up to which every cache has seen everything.
+    pub fn progress(&self) -> i64 {
+        *self.progress.borrow()
+    }
+
+    /// Waits until all caches have reached a revision; false if that took too long.
+    pub async fn reach(&self, revision: i64, patience: Duration) -> bool {
+        let mut progress = self.progress.subscribe();
+        let reached = progress.wait_for(|reached| *reached >= revision);
+        matches!(tokio::time::timeout(patience, reached).await, Ok(Ok(_)))
+    }
+
+    /// Waits until the caches know everything committed before this call.
+    pub async fn catch_up(&self) {
+        let revision = self.store.revision();
+        if !self.reach(revision, Duration::from_secs(3)).await {
+            tracing::warn!(revision, progress = self.progress(), "caches lag behind the store");
+        }
+    }
+}

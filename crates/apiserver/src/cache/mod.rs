@@ -1,0 +1,215 @@
+//! The watch cache: per resource the current objects in key order and a ring of recent events.
+//!
+//! One dispatcher reads every change from the store and feeds all caches, so the order of events is
+//! the order of commits and one number tells how far all caches are. A watcher is a cursor into the
+//! ring: it never holds up a writer, and one that falls off the ring is told so.
+
+mod dispatcher;
+mod event;
+mod object;
+mod watcher;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectMutExt as _;
+use karmada_store::{EventKind, KeyValue};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+pub use dispatcher::Caches;
+pub use event::{Change, EventType, encode_event};
+pub use object::{Head, StoredObject, Unreadable};
+pub use watcher::{Next, Watcher};
+
+/// How many events a resource remembers.
+const RING: usize = 10_000;
+/// How many bytes of events a resource remembers, whatever their number.
+const RING_BYTES: usize = 64 << 20;
+
+type Transform = Arc<dyn Fn(&mut Value) + Send + Sync>;
+type Fields = Arc<dyn Fn(&Value) -> Vec<(Arc<str>, String)> + Send + Sync>;
+
+type Observe = Arc<dyn Fn(&Change) + Send + Sync>;
+
+/// What a resource does to objects it reads from the store.
+#[derive(Clone, Default)]
+pub struct Reading {
+    /// Brings an object up to date with its schema; absent where stored bytes are served as they are.
+    pub transform: Option<Transform>,
+    /// Extracts the selectable fields beside name and namespace.
+    pub fields: Option<Fields>,
+    /// Is told of every change, in order, before anyone can see it in the cache.
+    pub observe: Option<Observe>,
+}
+
+/// The cache of one resource.
+pub struct Cache {
+    prefix: String,
+    reading: Reading,
+    state: RwLock<State>,
+    /// The number of the next event; watchers wait for it to move.
+    tail: watch::Sender<u64>,
+}
+
+struct State {
+    objects: BTreeMap<Arc<str>, Arc<StoredObject>>,
+    ring: VecDeque<Arc<Change>>,
+    ring_bytes: usize,
+    /// The number of the first event in the ring.
+    head: u64,
+    /// Everything after this revision is in the ring.
+    since: i64,
+    /// The revision of the newest event seen, or of the initial list.
+    revision: i64,
+    closed: bool,
+}
+
+impl Cache {
+    fn new(prefix: String, reading: Reading) -> Self {
+        let state = State {
+            objects: BTreeMap::new(),
+            ring: VecDeque::new(),
+            ring_bytes: 0,
+            head: 0,
+            since: 0,
+            revision: 0,
+            closed: false,
+        };
+        Self { prefix, reading, state: RwLock::new(state), tail: watch::Sender::new(0) }
+    }
+
+    /// Reads a pair of the store as this resource shows it.
+    pub fn read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
+        self.read_as(kv, kv.mod_revision)
+    }
+
+    fn read_as(&self, kv: &KeyValue, revision: i64) -> Result<StoredObject, Unreadable> {
+        let key: Arc<str> = kv.key.strip_prefix(self.prefix.as_str()).unwrap_or(&kv.key).into();
+        let mut object = StoredObject::read(key.clone(), &kv.value, revision)?;
+        if self.reading.transform.is_none() && self.reading.fields.is_none() {
+            return Ok(object);
+        }
+        let mut value = object.to_value();
+        if let Some(transform) = &self.reading.transform {
+            transform(&mut value);
+            object = unstamped(key, value.clone(), revision)?;
+        }
+        if let Some(fields) = &self.reading.fields {
+            object.fields = fields(&value);
+        }
+        Ok(object)
+    }
+
+    pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
+        self.state.read().objects.get(key).cloned()
+    }
+
+    /// The objects whose keys begin with `prefix`, in key order.
+    pub fn list(&self, prefix: &str) -> Vec<Arc<StoredObject>> {
+        let state = self.state.read();
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let found = state.objects.range::<str, _>(from);
+        found
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .map(|(_, object)| object.clone())
+            .collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.state.read().objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Ends all watches; the resource is no longer served this way.
+    pub fn close(&self) {
+        self.state.write().closed = true;
+        self.tail.send_modify(|_| {});
+    }
+
+    /// Replaces the content by a fresh list; watchers are told that history is lost.
+    fn reset(&self, items: &[KeyValue], revision: i64) {
+        let objects: BTreeMap<_, _> = items
+            .iter()
+            .filter_map(|kv| match self.read(kv) {
+                Ok(object) => Some((object.key.clone(), Arc::new(object))),
+                Err(error) => {
+                    tracing::error!(key = %kv.key, %error, "stored object skipped");
+                    None
+                }
+            })
+            .collect();
+        let mut state = self.state.write();
+        let dropped = state.ring.len() as u64;
+        state.head += dropped + 1;
+        state.ring.clear();
+        state.ring_bytes = 0;
+        state.objects = objects;
+        state.since = revision;
+        state.revision = revision;
+        let tail = state.head;
+        drop(state);
+        self.tail.send_replace(tail);
+    }
+
+    /// Takes in one change of the store.
+    fn apply(&self, event: &karmada_store::Event) {
+        let revision = event.revision();
+        let key = event.kv.key.strip_prefix(self.prefix.as_str()).unwrap_or(&event.kv.key);
+        let mut state = self.state.write();
+        if revision <= state.revision {
+            return;
+        }
+        let previous = state.objects.get(key).cloned();
+        let change = match event.kind {
+            EventKind::Put => match self.read(&event.kv) {
+                Ok(object) => Change::put(Arc::new(object), previous),
+                Err(error) => {
+                    tracing::error!(key = %event.kv.key, %error, "stored object skipped");
+                    return;
+                }
+            },
+            EventKind::Delete => {
+                let Some(gone) = previous else { return };
+                Change::delete(gone, revision)
+            }
+        };
+        if let Some(observe) = &self.reading.observe {
+            observe(&change);
+        }
+        state.take_in(Arc::new(change), revision);
+        let tail = state.head + state.ring.len() as u64;
+        drop(state);
+        self.tail.send_replace(tail);
+    }
+}
+
+/// An object from a tree that may carry a version already.
+fn unstamped(key: Arc<str>, mut value: Value, revision: i64) -> Result<StoredObject, Unreadable> {
+    value.remove_at(&["metadata", "resourceVersion"]);
+    StoredObject::from_value(key, &value, revision)
+}
+
+impl State {
+    fn take_in(&mut self, change: Arc<Change>, revision: i64) {
+        match change.deleted {
+            true => self.objects.remove(&change.object.key),
+            false => self.objects.insert(change.object.key.clone(), change.object.clone()),
+        };
+        self.ring_bytes += change.object.bytes.len();
+        self.ring.push_back(change);
+        self.revision = revision;
+        while self.ring.len() > RING || (self.ring_bytes > RING_BYTES && self.ring.len() > 1) {
+            if let Some(oldest) = self.ring.pop_front() {
+                self.ring_bytes -= oldest.object.bytes.len();
+                self.since = oldest.revision;
+                self.head += 1;
+            }
+        }
+    }
+}

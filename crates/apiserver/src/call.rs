@@ -1,0 +1,130 @@
+//! One request on its way to its handler: who asks, for what, and what to tell them beside the answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::USER_AGENT;
+use jiff::Timestamp;
+use karmada_apimachinery::status::Status;
+use parking_lot::Mutex;
+
+use crate::auth::{Attributes, Identity};
+use crate::http::negotiate::{self, Offer, Representation, Transforms};
+use crate::http::query::Query;
+use crate::registry::{Served, Source, Storage};
+use crate::routes::Target;
+use crate::state::State;
+
+pub(crate) struct Call {
+    pub(crate) state: Arc<State>,
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) user: Arc<Identity>,
+    pub(crate) served: Arc<Served>,
+    pub(crate) body: Bytes,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Call {
+    pub(crate) fn new(
+        state: Arc<State>,
+        (target, query, headers): (Target, Query, HeaderMap),
+        user: Arc<Identity>,
+        served: Arc<Served>,
+        body: Bytes,
+    ) -> Self {
+        Self { state, target, query, headers, user, served, body, warnings: Mutex::default() }
+    }
+
+    /// The same request, about another resource of the same namespace.
+    pub(crate) fn on(&self, served: Arc<Served>) -> Self {
+        Self {
+            state: self.state.clone(),
+            target: self.target.clone(),
+            query: self.query.clone(),
+            headers: self.headers.clone(),
+            user: self.user.clone(),
+            served,
+            body: self.body.clone(),
+            warnings: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.state.clock)()
+    }
+
+    /// The namespace objects of this request live in; empty for cluster-scoped resources.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.served.namespaced { &self.target.namespace } else { "" }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    pub(crate) fn header(&self, name: http::header::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The name a write is recorded under where the client gives none.
+    pub(crate) fn agent(&self) -> String {
+        let agent = self.header(USER_AGENT);
+        let name: String = agent
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .filter(|c| !c.is_control())
+            .collect();
+        if name.is_empty() { "unknown".to_owned() } else { name.chars().take(128).collect() }
+    }
+
+    pub(crate) fn storage(&self) -> Result<&Arc<Storage>, Status> {
+        self.served.storage.as_ref().ok_or_else(Status::method_not_allowed)
+    }
+
+    pub(crate) fn warn(&self, warning: impl Into<String>) {
+        let warning = warning.into();
+        let mut warnings = self.warnings.lock();
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock())
+    }
+
+    pub(crate) fn formats(&self) -> &'static [negotiate::Format] {
+        if self.served.source == Source::BuiltIn { negotiate::BUILT_IN } else { negotiate::CUSTOM }
+    }
+
+    /// Chooses the form of the answer.
+    pub(crate) fn negotiate(&self, transforms: Transforms) -> Result<Representation, Status> {
+        let offer = Offer { formats: self.formats(), transforms };
+        negotiate::negotiate(&self.headers, &self.query, offer)
+    }
+
+    /// What authorization is asked about this request; callers adjust what differs.
+    pub(crate) fn attributes(&self) -> Attributes {
+        attributes(&self.target, self.user.clone())
+    }
+}
+
+pub(crate) fn attributes(target: &Target, user: Arc<Identity>) -> Attributes {
+    Attributes {
+        user,
+        verb: target.verb.to_owned(),
+        group: target.group.clone(),
+        version: target.version.clone(),
+        resource: target.resource.clone(),
+        subresource: target.subresource.clone(),
+        name: target.name.clone(),
+        namespace: target.namespace.clone(),
+        path: target.path.clone(),
+        is_resource: target.is_resource,
+    }
+}

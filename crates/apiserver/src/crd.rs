@@ -1,0 +1,270 @@
+//! The life of CustomResourceDefinitions: their names are accepted, their resources served, and when
+//! one goes away its objects go first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::time::format_time;
+use karmada_apimachinery::{Value, crd, json};
+
+use crate::cache::Next;
+use crate::http::query::encode_percent;
+use crate::internal;
+use crate::registry::{Custom, Served, Storage};
+use crate::state::State;
+
+const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// What is served for one definition.
+struct Registered {
+    /// Spec, accepted names and whether it is going: what the registration depends on.
+    basis: Value,
+    prefix: String,
+    served: Vec<Arc<Served>>,
+}
+
+/// Follows the definitions.
+struct Follower {
+    state: Arc<State>,
+    registered: HashMap<String, Registered>,
+}
+
+/// Serves what is defined already, then follows changes until the server stops.
+pub(crate) async fn start(state: &Arc<State>) {
+    let snapshot = state.registry.snapshot();
+    let Some(cache) = snapshot
+        .find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        .and_then(|served| served.storage.as_ref())
+        .map(|storage| storage.cache.clone())
+    else {
+        return;
+    };
+    let mut follower = Follower { state: state.clone(), registered: HashMap::new() };
+    let (objects, _, mut watcher) = cache.watch_with_list("");
+    for object in objects {
+        follower.sync(&object.to_value()).await;
+    }
+    let stop = state.stop.clone();
+    tokio::spawn(async move {
+        loop {
+            let next = tokio::select! {
+                () = stop.cancelled() => return,
+                next = watcher.next() => next,
+            };
+            match next {
+                Next::Changes(changes) => {
+                    for change in changes {
+                        if change.deleted {
+                            follower.forget(&change.object.head.name);
+                            follower.sync_group(&change.object.to_value()).await;
+                        } else if cache
+                            .get(&change.object.key)
+                            .is_some_and(|now| now.revision == change.revision)
+                        {
+                            follower.sync(&change.object.to_value()).await;
+                        }
+                    }
+                }
+                Next::Lagged { .. } => {
+                    let (objects, _, fresh) = cache.watch_with_list("");
+                    watcher = fresh;
+                    for object in objects {
+                        follower.sync(&object.to_value()).await;
+                    }
+                }
+                Next::Closed => return,
+            }
+        }
+    });
+}
+
+impl Follower {
+    /// Serves a definition as it is now and brings its status up to date.
+    async fn sync(&mut self, definition: &Value) {
+        let status = if definition.is_being_deleted() {
+            definition.get("status").cloned().unwrap_or_default()
+        } else {
+            self.accept_names(definition)
+        };
+        let mut accepted = definition.clone();
+        accepted.set(&["status"], status.clone());
+        if has_condition(&status, "Established", "True") {
+            self.register(&accepted).await;
+        }
+        if definition.is_being_deleted() {
+            if definition.has_finalizer(CLEANUP) {
+                tokio::spawn(clean_up(self.state.clone(), definition.clone()));
+            }
+        } else if Some(&status) != definition.get("status") {
+            let path = format!("{COLLECTION}/{}/status", encode_percent(definition.name()));
+            let (code, answer) =
+                internal::send(&self.state, Method::PUT, &path, Some(&accepted)).await;
+            if code >= 400 && code != 409 && code != 404 {
+                tracing::warn!(name = definition.name(), code, %answer, "write the status of a definition");
+            }
+        }
+    }
+
+    /// Looks again at definitions whose names may have become free.
+    async fn sync_group(&mut self, gone: &Value) {
+        for other in self.others(gone) {
+            if !has_condition(other.get("status").unwrap_or(&Value::Null), "NamesAccepted", "True")
+            {
+                self.sync(&other).await;
+            }
+        }
+    }
+
+    fn others(&self, definition: &Value) -> Vec<Value> {
+        let resource = karmada_apimachinery::gvk::GroupResource::new(
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+        );
+        let group = definition.str_at(&["spec", "group"]);
+        let all = self.state.objects.list(&resource, None);
+        all.iter()
+            .filter(|other| {
+                other.str_at(&["spec", "group"]) == group && other.name() != definition.name()
+            })
+            .map(|other| (**other).clone())
+            .collect()
+    }
+
+    fn accept_names(&self, definition: &Value) -> Value {
+        let others = self.others(definition);
+        let others: Vec<&Value> = others.iter().collect();
+        crd::name_conditions(definition, &others, (self.state.clock)())
+    }
+
+    async fn register(&mut self, definition: &Value) {
+        let basis = json!([
+            definition.get("spec"),
+            definition.at(&["status", "acceptedNames"]),
+            definition.is_being_deleted(),
+        ]);
+        let name = definition.name().to_owned();
+        if self.registered.get(&name).is_some_and(|before| before.basis == basis) {
+            return;
+        }
+        let Some(storage) = self.open(definition, &name, &basis).await else { return };
+        let served = Custom::serve(definition, &storage);
+        let before = self.registered.remove(&name);
+        let removed = before.map(|before| before.served).unwrap_or_default();
+        self.state.registry.replace(&removed, served.clone());
+        let registered = Registered { basis, prefix: storage.prefix.clone(), served };
+        self.registered.insert(name, registered);
+    }
+
+    /// The storage of a definition; a new one if objects have to be read differently from now on.
+    async fn open(&self, definition: &Value, name: &str, basis: &Value) -> Option<Arc<Storage>> {
+        let before = self.registered.get(name);
+        let same_spec = before.is_some_and(|before| before.basis.get(0) == basis.get(0));
+        if same_spec && let Some(served) = before.and_then(|before| before.served.first()) {
+            return served.storage.clone();
+        }
+        let (group, plural) = (
+            definition.str_at(&["spec", "group"])?.to_owned(),
+            definition.str_at(&["spec", "names", "plural"])?,
+        );
+        let version = Custom::storage_version(definition)?.to_owned();
+        let prefix = format!("/registry/{group}/{plural}/");
+        let reading = Custom::reading(definition)?;
+        match self.state.caches.open(&prefix, reading).await {
+            Ok(cache) => Some(Arc::new(Storage { prefix, group, version, cache })),
+            Err(error) => {
+                tracing::error!(name, %error, "open the cache of a definition");
+                None
+            }
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(gone) = self.registered.remove(name) {
+            self.state.registry.replace(&gone.served, Vec::new());
+            self.state.caches.shut(&gone.prefix);
+        }
+    }
+}
+
+fn has_condition(status: &Value, kind: &str, value: &str) -> bool {
+    let conditions = status.list_at(&["conditions"]);
+    conditions
+        .iter()
+        .any(|c| c.str_at(&["type"]) == Some(kind) && c.str_at(&["status"]) == Some(value))
+}
+
+/// How long to wait before looking again whether all objects are gone.
+const RECHECK: Duration = Duration::from_millis(100);
+
+/// Deletes all objects of a definition, then lets it go.
+async fn clean_up(state: Arc<State>, definition: Value) {
+    let path = format!("{COLLECTION}/{}", encode_percent(definition.name()));
+    let (group, plural) = (
+        definition.str_at(&["spec", "group"]).unwrap_or_default(),
+        definition.str_at(&["spec", "names", "plural"]).unwrap_or_default(),
+    );
+    loop {
+        let snapshot = state.registry.snapshot();
+        let Some(served) = snapshot.find_resource(group, plural).cloned() else { break };
+        let Some(storage) = &served.storage else { break };
+        let objects = storage.cache.list("");
+        if objects.is_empty() {
+            break;
+        }
+        for object in objects {
+            let head = &object.head;
+            let place = if head.namespace.is_empty() {
+                String::new()
+            } else {
+                format!("namespaces/{}/", encode_percent(&head.namespace))
+            };
+            let version = &served.gvk.version;
+            let name = encode_percent(&head.name);
+            let target = format!("/apis/{group}/{version}/{place}{plural}/{name}");
+            if !object.to_value().is_being_deleted() {
+                internal::send(&state, Method::DELETE, &target, None).await;
+            }
+        }
+        tokio::select! {
+            () = state.stop.cancelled() => return,
+            () = tokio::time::sleep(RECHECK) => {}
+        }
+    }
+    let (code, mut current) = internal::send(&state, Method::GET, &path, None).await;
+    if code != 200 {
+        return;
+    }
+    let kept: Vec<Value> = current
+        .list_at(&["metadata", "finalizers"])
+        .iter()
+        .filter(|finalizer| *finalizer != CLEANUP)
+        .cloned()
+        .collect();
+    current.set(&["metadata", "finalizers"], kept);
+    internal::send(&state, Method::PUT, &path, Some(&current)).await;
+}
+
+/// Marks a definition for deletion; its objects go before it does.
+pub(crate) fn mark_for_deletion(definition: &mut Value, now: jiff::Timestamp) {
+    definition.set(&["metadata", "deletionTimestamp"], format_time(now));
+    let mut finalizers = definition.list_at(&["metadata", "finalizers"]).to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        finalizers.push(CLEANUP.into());
+    }
+    definition.set(&["metadata", "finalizers"], finalizers);
+    let condition = json!({
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": format_time(now),
+        "reason": "InstanceDeletionInProgress",
+        "message": "CustomResource deletion is in progress",
+    });
+    let mut conditions = definition.list_at(&["status", "conditions"]).to_vec();
+    conditions.retain(|c| c.str_at(&["type"]) != Some("Terminating"));
+    conditions.push(condition);
+    definition.set(&["status", "conditions"], conditions);
+}

@@ -1,0 +1,166 @@
+//! POST to a collection.
+
+use http::StatusCode;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::status::Status;
+
+use super::options::{Write, WriteOptions};
+use super::write::{self, Written};
+use super::{Answer, meta, present};
+use crate::admission::Operation;
+use crate::call::Call;
+use crate::http::negotiate::Transforms;
+use crate::registry::Source;
+use crate::{codec, managed};
+
+/// How often a generated name may collide before the server gives up.
+const NAME_ATTEMPTS: usize = 8;
+
+pub(crate) async fn create(call: &Call) -> Answer {
+    let form = call.negotiate(Transforms::Object)?;
+    let options = WriteOptions::read(&call.query, Write::Create)?;
+    let object = codec::decode_object(call, options.validation)?;
+    let object = check_identity(call, object)?;
+    let created = create_object(call, object, &options, Recording::Due).await?;
+    present::object(call, StatusCode::CREATED, created, form)
+}
+
+/// Checks and completes where the object says it lives.
+fn check_identity(call: &Call, mut object: Value) -> Result<Value, Status> {
+    if call.served.namespaced {
+        let said = object.namespace();
+        if !said.is_empty() && said != call.namespace() {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        let namespace = call.namespace().to_owned();
+        object.set(&["metadata", "namespace"], namespace);
+    }
+    if let Some(why) = &call.served.create_refusal {
+        return Err(Status::forbidden(&call.served.group_resource(), object.name(), why));
+    }
+    Ok(object)
+}
+
+/// Whether the writer of an object is yet to be recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recording {
+    Due,
+    Done,
+}
+
+/// Runs everything a create does after decoding and returns the object as served.
+pub(crate) async fn create_object(
+    call: &Call,
+    mut object: Value,
+    options: &WriteOptions,
+    recording: Recording,
+) -> Result<Value, Status> {
+    if meta::dedup_owners(&mut object) {
+        call.warn(meta::duplicate_owners_warning(false));
+    }
+    call.served.strategy.apply_defaults(&mut object);
+    object.remove_at(&["metadata", "uid"]);
+    if recording == Recording::Due {
+        managed::record_create(call, &mut object, options, "");
+    }
+    let attributes =
+        write::admission_attributes(call, Operation::Create, "", object.name(), options.dry_run);
+    for warning in call.state.admission.admit(&attributes, &mut object, None)? {
+        call.warn(warning);
+    }
+    insert(call, object, options).await
+}
+
+/// Stamps, prepares, validates and stores.
+async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Value, Status> {
+    let storage = call.storage()?;
+    let generates = object.name().is_empty()
+        && object.str_at(&["metadata", "generateName"]).is_some_and(|prefix| !prefix.is_empty());
+    let request = call.attributes();
+    let said_version = object.resource_version().to_owned();
+    for _ in 0..NAME_ATTEMPTS {
+        let mut object = object.clone();
+        if generates {
+            let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
+            let name = meta::generate_name(prefix);
+            object.set(&["metadata", "name"], name);
+        }
+        meta::stamp_new(&mut object, call.namespace(), call.now());
+        let built_in = call.served.source == Source::BuiltIn;
+        if built_in {
+            call.served.to_storage(&mut object);
+        }
+        call.served.strategy.prepare_create(&mut object);
+        call.state.guard.before_validation(&request, &mut object, None)?;
+        validate(call, &object)?;
+        call.state.guard.after_validation(&request, &object, None)?;
+        let allocation = call.state.allocate(call, &mut object, None)?;
+        let attributes = write::admission_attributes(
+            call,
+            Operation::Create,
+            "",
+            object.name(),
+            options.dry_run,
+        );
+        if !built_in {
+            call.served.to_storage(&mut object);
+        }
+        for warning in call.state.admission.validate(&attributes, &object, None)? {
+            call.warn(warning);
+        }
+        if !matches!(said_version.as_str(), "" | "0") {
+            return Err(Status::unexplained(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        let name = object.name().to_owned();
+        let written = if options.dry_run {
+            dry_insert(call, object).await?
+        } else {
+            write::insert(call, storage, object).await?
+        };
+        if let Written::Stored(mut object) = written {
+            allocation.commit(options.dry_run);
+            call.served.from_storage(&mut object);
+            return Ok(object);
+        }
+        if !generates {
+            return Err(exists(call, &name).await);
+        }
+    }
+    let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
+    let mut status = Status::already_exists(&call.served.group_resource(), prefix);
+    status.message.push_str(", the server was not able to generate a unique name for the object");
+    Err(status)
+}
+
+async fn dry_insert(call: &Call, mut object: Value) -> Result<Written, Status> {
+    let found = write::load(call, object.namespace(), object.name()).await?;
+    object.remove_at(&["metadata", "resourceVersion"]);
+    Ok(if found.is_some() { Written::Raced } else { Written::Stored(object) })
+}
+
+async fn exists(call: &Call, name: &str) -> Status {
+    let mut status = Status::already_exists(&call.served.group_resource(), name);
+    let found = write::load(call, call.namespace(), name).await;
+    if let Ok(Some(current)) = found
+        && current.value.is_being_deleted()
+    {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
+fn validate(call: &Call, object: &Value) -> Result<(), Status> {
+    let errors = call.served.strategy.validate_create(object);
+    if !errors.is_empty() {
+        return Err(Status::invalid(&call.served.group_kind(), object.name(), &errors));
+    }
+    for warning in call.served.strategy.warnings(object, None) {
+        call.warn(warning);
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! What each verb does. A handler gets a [`Call`] that is authenticated, authorized and known to
+//! name a served resource; it answers with a response or a [`Status`].
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod meta;
+pub(crate) mod options;
+pub(crate) mod patch;
+pub(crate) mod present;
+pub(crate) mod select;
+pub(crate) mod update;
+pub(crate) mod watch;
+pub(crate) mod write;
+
+use http::Response;
+use karmada_apimachinery::status::Status;
+
+use crate::call::Call;
+use crate::http::body::Body;
+
+pub(crate) type Answer = Result<Response<Body>, Status>;
+
+/// Runs the handler of a verb on a resource itself; subresources have their own.
+pub(crate) async fn handle(call: Call) -> (Answer, Vec<String>) {
+    let call = std::sync::Arc::new(call);
+    let answer = match call.target.verb {
+        "get" => get::get(&call).await,
+        "list" => list::list(&call).await,
+        "watch" => watch::watch(&call).await,
+        "create" if call.served.storage.is_none() => {
+            crate::subresources::create_unstored(&call).await
+        }
+        "create" => create::create(&call).await,
+        "update" => update::update(&call, "").await,
+        "patch" => patch::patch(&call, "").await,
+        "delete" => delete::delete(&call).await,
+        "deletecollection" => delete::delete_collection(&call).await,
+        _ => Err(Status::method_not_allowed()),
+    };
+    (answer, call.take_warnings())
+}

@@ -1,0 +1,252 @@
+//! The forms of an answer: the object itself, a Table, or its metadata only.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::status::Status;
+use karmada_apimachinery::{Map, Value, json};
+
+use super::Answer;
+use crate::cache::StoredObject;
+use crate::call::Call;
+use crate::http::body::{self, Body};
+use crate::http::negotiate::{Format, Representation, Shape};
+use crate::http::respond;
+use crate::registry::{Served, Source};
+
+/// Answers with a stored object, sending the stored bytes where that is possible.
+pub(crate) fn stored(
+    call: &Call,
+    code: StatusCode,
+    object: &StoredObject,
+    form: Representation,
+) -> Answer {
+    let as_it_is = form.shape == Shape::Object
+        && form.format == Format::Json
+        && !form.pretty
+        && call.served.serves_stored_bytes();
+    if as_it_is {
+        let mut bytes = Vec::with_capacity(object.bytes.len() + 1);
+        bytes.extend_from_slice(&object.bytes);
+        bytes.push(b'\n');
+        return Ok(respond::answer(code, bytes, Format::Json));
+    }
+    let mut value = object.to_value();
+    call.served.from_storage(&mut value);
+    self::object(call, code, value, form)
+}
+
+/// Answers with an object in the version served.
+pub(crate) fn object(call: &Call, code: StatusCode, object: Value, form: Representation) -> Answer {
+    let value = match form.shape {
+        Shape::Object => object,
+        Shape::Table(version) => {
+            let metadata = json!({"resourceVersion": object.resource_version()});
+            table(call, std::slice::from_ref(&object), &metadata, version, Columns::Shown)?
+        }
+        Shape::PartialMetadata(version) => partial(&object, version),
+    };
+    encoded(code, &value, form)
+}
+
+/// Answers with a tree that is in its final form.
+pub(crate) fn encoded(code: StatusCode, value: &Value, form: Representation) -> Answer {
+    if form.format == Format::Protobuf
+        && form.shape == Shape::Object
+        && let Some(bytes) = crate::codec::encode_protobuf(value)
+    {
+        return Ok(respond::answer(code, bytes, Format::Protobuf));
+    }
+    Ok(respond::object(code, value, form))
+}
+
+/// The object's metadata alone.
+pub(crate) fn partial(object: &Value, version: &str) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    Shown,
+    /// Later events of a watch repeat no columns.
+    Omitted,
+}
+
+/// A Table of objects in the version served.
+pub(crate) fn table(
+    call: &Call,
+    objects: &[Value],
+    metadata: &Value,
+    version: &str,
+    columns: Columns,
+) -> Result<Value, Status> {
+    let include = include_object(call)?;
+    let strategy = &call.served.strategy;
+    let now = call.now();
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let shown = match include {
+                Include::None => Value::Null,
+                Include::Metadata => partial(object, version),
+                Include::Object => object.clone(),
+            };
+            json!({"cells": strategy.cells(object, now), "object": shown})
+        })
+        .collect();
+    let definitions = match columns {
+        Columns::Shown => column_definitions(&call.served),
+        Columns::Omitted => Value::Null,
+    };
+    Ok(json!({
+        "kind": "Table",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": metadata,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    }))
+}
+
+fn column_definitions(served: &Served) -> Value {
+    let definition = |column: crate::registry::Column| {
+        json!({
+            "name": column.name,
+            "type": column.kind,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        })
+    };
+    served.strategy.columns().into_iter().map(definition).collect()
+}
+
+enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+fn include_object(call: &Call) -> Result<Include, Status> {
+    match call.query.get("includeObject").unwrap_or_default() {
+        "" | "Metadata" => Ok(Include::Metadata),
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        other => Err(Status::bad_request(format!(
+            "unrecognized includeObject value: {}",
+            karmada_apimachinery::field::quote(other)
+        ))),
+    }
+}
+
+/// What a list says about itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ListMeta {
+    pub(crate) resource_version: i64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<i64>,
+}
+
+impl ListMeta {
+    pub(crate) fn to_value(&self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".into(), self.resource_version.to_string().into());
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".into(), token.as_str().into());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount".into(), remaining.into());
+        }
+        Value::Object(metadata)
+    }
+}
+
+/// Answers with a list of stored objects.
+pub(crate) fn list(
+    call: &Call,
+    objects: &[std::sync::Arc<StoredObject>],
+    metadata: &ListMeta,
+    form: Representation,
+) -> Answer {
+    if form.shape == Shape::Object
+        && form.format == Format::Json
+        && !form.pretty
+        && call.served.serves_stored_bytes()
+    {
+        return Ok(list_of_bytes(&call.served, objects, metadata));
+    }
+    let mut items: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let mut value = object.to_value();
+            call.served.from_storage(&mut value);
+            value
+        })
+        .collect();
+    let metadata = metadata.to_value();
+    let value = match form.shape {
+        Shape::Object => {
+            if call.served.source == Source::BuiltIn {
+                items.iter_mut().for_each(strip_type);
+            }
+            list_value(&call.served, items, metadata)
+        }
+        Shape::Table(version) => table(call, &items, &metadata, version, Columns::Shown)?,
+        Shape::PartialMetadata(version) => json!({
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": format!("meta.k8s.io/{version}"),
+            "metadata": metadata,
+            "items": items.iter().map(|item| partial(item, version)).collect::<Value>(),
+        }),
+    };
+    encoded(StatusCode::OK, &value, form)
+}
+
+/// A list as a tree.
+pub(crate) fn list_value(served: &Served, items: Vec<Value>, metadata: Value) -> Value {
+    json!({
+        "kind": served.list_kind,
+        "apiVersion": served.api_version(),
+        "metadata": metadata,
+        "items": items,
+    })
+}
+
+/// Items of built-in lists do not repeat what the list says.
+pub(crate) fn strip_type(item: &mut Value) {
+    item.remove_at(&["kind"]);
+    item.remove_at(&["apiVersion"]);
+}
+
+fn list_of_bytes(
+    served: &Served,
+    objects: &[std::sync::Arc<StoredObject>],
+    metadata: &ListMeta,
+) -> Response<Body> {
+    let bare = served.source == Source::BuiltIn;
+    let size: usize = objects.iter().map(|object| object.bytes.len() + 1).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    let head = format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
+        served.list_kind,
+        served.api_version(),
+        metadata.to_value()
+    );
+    out.extend_from_slice(head.as_bytes());
+    for (index, object) in objects.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        if bare {
+            out.push(b'{');
+            out.extend_from_slice(&object.bare());
+        } else {
+            out.extend_from_slice(&object.bytes);
+        }
+    }
+    out.extend_from_slice(b"]}\n");
+    body::answer(StatusCode::OK, Format::Json.media_type(), Bytes::from(out))
+}

@@ -1,0 +1,185 @@
+//! Reading and writing one object of the store: optimistic, without needless writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::managed::same_ignoring_timestamps;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::status::Status;
+use karmada_store::{Error, Expect, KeyValue};
+
+use crate::admission::{Attributes, Operation};
+use crate::call::Call;
+use crate::registry::{Served, Storage};
+
+/// How long an answer waits for the caches.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// An object as it is stored now.
+pub(crate) struct Current {
+    pub(crate) kv: KeyValue,
+    /// In the stored version, with its resource version.
+    pub(crate) value: Value,
+}
+
+/// Reads the object a call names, in its stored version.
+pub(crate) async fn load(
+    call: &Call,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Current>, Status> {
+    load_from(call, call.storage()?, namespace, name).await
+}
+
+pub(crate) async fn load_from(
+    call: &Call,
+    storage: &Storage,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Current>, Status> {
+    let key = storage.key(namespace, name);
+    let Some(kv) = call.state.store.get(&key, None).await.map_err(store_error)? else {
+        return Ok(None);
+    };
+    let value = storage.cache.read(&kv).map_err(Status::internal)?.to_value();
+    Ok(Some(Current { kv, value }))
+}
+
+/// Reads an object that must be there.
+pub(crate) async fn load_existing(
+    call: &Call,
+    namespace: &str,
+    name: &str,
+) -> Result<Current, Status> {
+    let current = load(call, namespace, name).await?;
+    current.ok_or_else(|| Status::not_found(&call.served.group_resource(), name))
+}
+
+/// The bytes an object is stored as: without its version, which is the store's own.
+pub(crate) fn encode_for_store(value: &Value) -> Bytes {
+    let mut value = value.clone();
+    value.remove_at(&["metadata", "resourceVersion"]);
+    Bytes::from(value.to_string())
+}
+
+/// What became of a write.
+pub(crate) enum Written {
+    Stored(Value),
+    /// Somebody else wrote first.
+    Raced,
+}
+
+/// Stores a new object and returns it with its version.
+pub(crate) async fn insert(
+    call: &Call,
+    storage: &Storage,
+    object: Value,
+) -> Result<Written, Status> {
+    let key = storage.key(object.namespace(), object.name());
+    let bytes = encode_for_store(&object);
+    match call.state.store.put(&key, bytes, Expect::Absent).await {
+        Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
+        Err(Error::Conflict { .. }) => Ok(Written::Raced),
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+/// Replaces an object unless it is stored like that already.
+pub(crate) async fn replace(
+    call: &Call,
+    current: &Current,
+    object: Value,
+) -> Result<Written, Status> {
+    if same_ignoring_timestamps(&object, &current.value) {
+        return Ok(Written::Stored(current.value.clone()));
+    }
+    let bytes = encode_for_store(&object);
+    let expect = Expect::ModRevision(current.kv.mod_revision);
+    match call.state.store.put(&current.kv.key, bytes, expect).await {
+        Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
+        Err(Error::Conflict { .. }) => Ok(Written::Raced),
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+/// Deletes an object and returns its last state with the version of its deletion.
+pub(crate) async fn remove(call: &Call, current: &Current, last: Value) -> Result<Written, Status> {
+    let expect = Expect::ModRevision(current.kv.mod_revision);
+    match call.state.store.delete(&current.kv.key, expect).await {
+        Ok(event) => Ok(Written::Stored(settled(call, last, event.revision()).await)),
+        Err(Error::Conflict { .. }) => Ok(Written::Raced),
+        Err(error) => Err(store_error(error)),
+    }
+}
+
+/// Waits until the caches know the write, so that whoever reads next sees it.
+async fn settled(call: &Call, object: Value, revision: i64) -> Value {
+    call.state.caches.reach(revision, SETTLE).await;
+    stamped(object, revision)
+}
+
+pub(crate) fn stamped(mut object: Value, revision: i64) -> Value {
+    object.set(&["metadata", "resourceVersion"], revision.to_string());
+    object
+}
+
+/// Failures of the store in the words of the API.
+pub(crate) fn store_error(error: Error) -> Status {
+    match error {
+        Error::Compacted { .. } => {
+            Status::expired("The resourceVersion for the provided list is too old.")
+        }
+        Error::FutureRevision { requested, current } => too_large_version(requested, current),
+        Error::Closed => Status::unavailable("the store is closed"),
+        error => Status::internal(error),
+    }
+}
+
+/// The client knows a newer version than the server.
+pub(crate) fn too_large_version(requested: i64, current: i64) -> Status {
+    use karmada_apimachinery::status::{Cause, Details};
+    let cause = Cause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        ..Cause::default()
+    };
+    let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
+    Status::new(504, "Timeout", message).with_details(Details {
+        causes: vec![cause],
+        retry_after_seconds: 1,
+        ..Details::default()
+    })
+}
+
+/// What admission is told about a write.
+pub(crate) fn admission_attributes(
+    call: &Call,
+    operation: Operation,
+    subresource: &str,
+    name: &str,
+    dry_run: bool,
+) -> Attributes {
+    attributes_for(call, &call.served, operation, subresource, name, dry_run)
+}
+
+pub(crate) fn attributes_for(
+    call: &Call,
+    served: &Arc<Served>,
+    operation: Operation,
+    subresource: &str,
+    name: &str,
+    dry_run: bool,
+) -> Attributes {
+    Attributes {
+        operation,
+        gvk: served.gvk.clone(),
+        resource: served.plural.clone(),
+        subresource: subresource.to_owned(),
+        namespace: if served.namespaced { call.target.namespace.clone() } else { String::new() },
+        name: name.to_owned(),
+        dry_run,
+        user: call.user.clone(),
+    }
+}

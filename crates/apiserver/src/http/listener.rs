@@ -1,0 +1,100 @@
+//! Accepts TLS connections and speaks HTTP/1.1 or HTTP/2 on them, whichever the client chose.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use crate::auth::PeerCerts;
+use crate::server::Handle;
+
+/// How long a client may take for the handshake and for the head of a request.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const HEAD: Duration = Duration::from_secs(90);
+/// How long open requests may take after shutdown has begun.
+const DRAIN: Duration = Duration::from_secs(5);
+const MAX_STREAMS: u32 = 1000;
+const MAX_HEADERS: u32 = 1 << 20;
+
+/// The server side of TLS; swapping it affects connections made from then on.
+pub type TlsConfig = Arc<ArcSwap<rustls::ServerConfig>>;
+
+/// Serves until the server stops, then lets open requests finish.
+pub async fn serve(listener: TcpListener, tls: TlsConfig, handle: Handle) {
+    let stop = handle.stopped();
+    let connections = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let acceptor = TlsAcceptor::from(tls.load_full());
+        let handle = handle.clone();
+        let watcher = connections.watcher();
+        tokio::spawn(async move {
+            if let Err(error) = connection(stream, acceptor, handle, watcher).await {
+                tracing::debug!(%error, "connection ended");
+            }
+        });
+    }
+    let drained = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+    if drained.is_err() {
+        tracing::debug!("some requests were still open at shutdown");
+    }
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    handle: Handle,
+    watcher: hyper_util::server::graceful::Watcher,
+) -> Result<(), Error> {
+    stream.set_nodelay(true)?;
+    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = Arc::new(PeerCerts::new(chain.iter().map(|c| c.clone().into_owned()).collect()));
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let handle = handle.clone();
+        let peer = peer.clone();
+        async move {
+            let mut request =
+                request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
+            request.extensions_mut().insert(peer);
+            Ok::<_, std::convert::Infallible>(handle.answer(request).await)
+        }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(MAX_HEADERS as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADERS)
+        .adaptive_window(true)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+    watcher.watch(connection).await
+}

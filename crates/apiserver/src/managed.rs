@@ -1,0 +1,168 @@
+//! Who owns which field: `managedFields` of plain writes, and server-side apply.
+
+use http::header::CONTENT_TYPE;
+use karmada_apimachinery::gvk::GroupVersion;
+use karmada_apimachinery::managed::{self, Versions, WriteContext};
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::schema::Cursor;
+use karmada_apimachinery::status::Status;
+use karmada_apimachinery::{Value, decode};
+use karmada_kinds::ownership;
+
+use crate::call::Call;
+use crate::handlers::options::{FieldValidation, WriteOptions};
+use crate::handlers::update::{self, Change};
+use crate::handlers::{Answer, patch};
+use crate::http::negotiate::Representation;
+use crate::registry::{Served, Source};
+
+/// The versions of the resource a call is about.
+struct ServedVersions<'a>(&'a Served);
+
+impl Versions for ServedVersions<'_> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        let target = GroupVersion::parse(api_version)?;
+        if !self.0.strategy.knows_version(&target) {
+            return None;
+        }
+        let mut object = object.clone();
+        self.0.strategy.convert(&mut object, &target.group, &target.version);
+        Some(object)
+    }
+
+    fn schema(&self, api_version: &str) -> Option<Cursor<'_>> {
+        let version = GroupVersion::parse(api_version)?;
+        self.0.strategy.schema_of(&version.with_kind(self.0.gvk.kind.as_str()))
+    }
+}
+
+/// Runs `record` with the context of a write to the resource or one of its subresources.
+fn with_context<T>(
+    call: &Call,
+    manager: &str,
+    subresource: &str,
+    record: impl FnOnce(&WriteContext<'_>, Option<Cursor<'_>>) -> T,
+) -> T {
+    let versions = ServedVersions(&call.served);
+    let reset = reset_fields(&call.served, subresource);
+    let ctx = WriteContext {
+        manager,
+        gvk: &call.served.gvk,
+        subresource,
+        now: call.now(),
+        reset_fields: reset,
+        versions: Some(&versions),
+    };
+    record(&ctx, call.served.strategy.schema_of(&call.served.gvk))
+}
+
+/// What writes through an endpoint do not reach.
+fn reset_fields(served: &Served, subresource: &str) -> &'static [&'static [&'static str]] {
+    if served.source == Source::BuiltIn {
+        ownership::reset_fields(&served.gvk.group, &served.gvk.kind, subresource)
+    } else {
+        ownership::custom_reset_fields(subresource, served.has_status())
+    }
+}
+
+/// Records the manager of a new object.
+pub(crate) fn record_create(
+    call: &Call,
+    object: &mut Value,
+    options: &WriteOptions,
+    subresource: &str,
+) {
+    let manager = options.manager_of(call);
+    with_context(call, &manager, subresource, |ctx, schema| {
+        managed::update(None, object, ctx, schema)
+    });
+}
+
+/// Records the manager of what an update changed.
+pub(crate) fn record_update(
+    call: &Call,
+    old: &Value,
+    new: &mut Value,
+    options: &WriteOptions,
+    subresource: &str,
+) {
+    let manager = options.manager_of(call);
+    with_context(call, &manager, subresource, |ctx, schema| {
+        managed::update(Some(old), new, ctx, schema);
+    });
+}
+
+/// Server-side apply.
+pub(crate) async fn apply_patch(
+    call: &Call,
+    subresource: &str,
+    options: &WriteOptions,
+    form: Representation,
+) -> Answer {
+    let wanted = read_patch(call, options.validation)?;
+    let change = Change {
+        subresource,
+        options,
+        may_create: subresource.is_empty(),
+        needs_version: false,
+        check_uid: false,
+        recorded: true,
+    };
+    let outcome = update::apply(call, call.name(), &change, |old| {
+        let uid = wanted.uid();
+        if old.is_none() && !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(Status::conflict(&call.served.group_resource(), call.name(), why));
+        }
+        let mut merged = with_context(call, &options.manager, subresource, |ctx, schema| {
+            managed::apply(old, &wanted, ctx, options.force, schema)
+        })?;
+        if old.is_none() {
+            merged.remove_at(&["metadata", "resourceVersion"]);
+        }
+        patch::finish(call, merged, FieldValidation::Ignore)
+    })
+    .await?;
+    update::answer(call, outcome, form)
+}
+
+/// The object a client applies.
+fn read_patch(call: &Call, validation: FieldValidation) -> Result<Value, Status> {
+    let _ = call.header(CONTENT_TYPE);
+    let decoded = decode::yaml_untyped(&call.body)
+        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    let (wanted, problems) = (decoded.value, decoded.problems);
+    if !problems.is_empty() {
+        match validation {
+            FieldValidation::Strict => {
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: {}",
+                    problems.strict_error()
+                )));
+            }
+            FieldValidation::Warn => problems.lines().iter().for_each(|line| call.warn(line)),
+            FieldValidation::Ignore => {}
+        }
+    }
+    if !wanted.is_object() {
+        return Err(Status::bad_request("error decoding YAML: the body is no object"));
+    }
+    let (name, url) = (wanted.name(), call.name());
+    if name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    if name != url {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    let namespace = wanted.namespace();
+    if call.served.namespaced && !namespace.is_empty() && namespace != call.namespace() {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(wanted)
+}

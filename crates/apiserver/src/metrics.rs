@@ -1,0 +1,70 @@
+//! The counters of the server in the text form Prometheus reads, under the names dashboards know.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// (verb, group, version, resource, subresource, code)
+type Series = (String, String, String, String, String, u16);
+
+#[derive(Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<Series, u64>>,
+    pub(crate) panics: AtomicU64,
+    pub(crate) reading: AtomicI64,
+    pub(crate) writing: AtomicI64,
+    pub(crate) watching: AtomicI64,
+}
+
+impl Metrics {
+    pub(crate) fn count(&self, target: &crate::routes::Target, code: u16) {
+        let series = (
+            target.verb.to_ascii_uppercase(),
+            target.group.clone(),
+            target.version.clone(),
+            target.resource.clone(),
+            target.subresource.clone(),
+            code,
+        );
+        *self.requests.lock().entry(series).or_default() += 1;
+    }
+
+    pub(crate) fn render(&self) -> String {
+        let mut out = String::from(
+            "# HELP apiserver_request_total Requests answered, by verb, resource and code.\n\
+             # TYPE apiserver_request_total counter\n",
+        );
+        for ((verb, group, version, resource, subresource, code), count) in &*self.requests.lock() {
+            let _ = writeln!(
+                out,
+                "apiserver_request_total{{code=\"{code}\",group=\"{group}\",resource=\"{resource}\",\
+                 subresource=\"{subresource}\",verb=\"{verb}\",version=\"{version}\"}} {count}"
+            );
+        }
+        out.push_str(
+            "# HELP apiserver_current_inflight_requests Requests being served now.\n\
+             # TYPE apiserver_current_inflight_requests gauge\n",
+        );
+        for (kind, gauge) in [("readOnly", &self.reading), ("mutating", &self.writing)] {
+            let now = gauge.load(Ordering::Relaxed);
+            let _ = writeln!(
+                out,
+                "apiserver_current_inflight_requests{{request_kind=\"{kind}\"}} {now}"
+            );
+        }
+        let _ = write!(
+            out,
+            "# HELP apiserver_longrunning_requests Watches open now.\n\
+             # TYPE apiserver_longrunning_requests gauge\n\
+             apiserver_longrunning_requests{{verb=\"WATCH\"}} {}\n\
+             # HELP apiserver_panics_total Requests that ended in a panic.\n\
+             # TYPE apiserver_panics_total counter\n\
+             apiserver_panics_total {}\n",
+            self.watching.load(Ordering::Relaxed),
+            self.panics.load(Ordering::Relaxed)
+        );
+        out
+    }
+}

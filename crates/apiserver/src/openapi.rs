@@ -1,0 +1,203 @@
+//! OpenAPI documents over HTTP: the index, one document per group version, and the old single one.
+//! Documents are made when first asked for and kept until what they describe changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{Response, StatusCode};
+use karmada_apimachinery::gvk::{GroupVersion, Gvk};
+use karmada_apimachinery::openapi::{self, ResourceDoc, SchemaDoc, SubresourceDoc};
+use karmada_kinds::schema;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha512};
+
+use crate::endpoints;
+use crate::http::body::{self, Body};
+use crate::http::query::Query;
+use crate::registry::{Served, Snapshot};
+use crate::state::State;
+
+/// Documents by path and hash.
+#[derive(Default)]
+pub(crate) struct Documents {
+    made: Mutex<HashMap<String, (String, Bytes)>>,
+}
+
+/// `/openapi/v3` and below.
+pub(crate) fn v3(
+    state: &State,
+    rest: &[&str],
+    query: &Query,
+    headers: &HeaderMap,
+) -> Response<Body> {
+    let snapshot = state.registry.snapshot();
+    if rest.is_empty() {
+        return index(&snapshot);
+    }
+    let path = rest.join("/");
+    let Some(version) = group_version(&snapshot, rest) else {
+        let mut missing = Response::new(body::empty());
+        *missing.status_mut() = StatusCode::NOT_FOUND;
+        return missing;
+    };
+    let hash = hash_of(&snapshot, &version);
+    if let Some(asked) = query.non_empty("hash")
+        && asked != hash
+    {
+        let mut moved = body::answer(StatusCode::MOVED_PERMANENTLY, "application/json", "");
+        let target = format!("/openapi/v3/{path}?hash={hash}");
+        if let Ok(target) = HeaderValue::from_str(&target) {
+            moved.headers_mut().insert(LOCATION, target);
+        }
+        return moved;
+    }
+    let bytes = state.documents.get(&path, &hash, || {
+        let resources = snapshot.resources(&version.group, &version.version);
+        let described: Vec<ResourceDoc<'_>> =
+            resources.iter().filter_map(|s| describe(s)).collect();
+        openapi::document_v3(&version, &described, schema::definitions())
+    });
+    let mut response = cacheable(bytes, &hash, headers);
+    let caching =
+        if query.non_empty("hash").is_some() { "public, immutable" } else { "no-cache, private" };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+    response
+}
+
+/// `/openapi/v2`, as JSON.
+pub(crate) fn v2(state: &State, headers: &HeaderMap) -> Response<Body> {
+    let snapshot = state.registry.snapshot();
+    let hash = hash_text(&format!("v2 {}", snapshot.generation));
+    let bytes = state.documents.get("v2", &hash, || {
+        let resources: Vec<&Arc<Served>> = snapshot.all().collect();
+        let described: Vec<ResourceDoc<'_>> =
+            resources.iter().filter_map(|s| describe(s)).collect();
+        let version = endpoints::version();
+        let version = version["gitVersion"].as_str().unwrap_or_default();
+        openapi::document_v2(&described, schema::definitions(), version)
+    });
+    cacheable(bytes, &hash, headers)
+}
+
+impl Documents {
+    fn get(
+        &self,
+        path: &str,
+        hash: &str,
+        make: impl FnOnce() -> karmada_apimachinery::Value,
+    ) -> Bytes {
+        if let Some((known, bytes)) = self.made.lock().get(path)
+            && known == hash
+        {
+            return bytes.clone();
+        }
+        let bytes = Bytes::from(make().to_string());
+        self.made.lock().insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
+        bytes
+    }
+}
+
+fn cacheable(bytes: Bytes, hash: &str, headers: &HeaderMap) -> Response<Body> {
+    let etag = format!("\"{hash}\"");
+    let known =
+        headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(etag.as_str());
+    let mut response = if known {
+        let mut response = Response::new(body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        body::answer(StatusCode::OK, "application/json", bytes)
+    };
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        response.headers_mut().insert(ETAG, etag);
+    }
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn group_versions(snapshot: &Snapshot) -> Vec<(String, GroupVersion)> {
+    let mut all = Vec::new();
+    for group in snapshot.groups() {
+        for version in snapshot.versions(group) {
+            let path = if group.is_empty() {
+                format!("api/{version}")
+            } else {
+                format!("apis/{group}/{version}")
+            };
+            all.push((path, GroupVersion::new(group, version.as_str())));
+        }
+    }
+    all
+}
+
+fn group_version(snapshot: &Snapshot, path: &[&str]) -> Option<GroupVersion> {
+    let (group, version) = match path {
+        ["api", version] => ("", *version),
+        ["apis", group, version] => (*group, *version),
+        _ => return None,
+    };
+    snapshot.has_version(group, version).then(|| GroupVersion::new(group, version))
+}
+
+fn index(snapshot: &Snapshot) -> Response<Body> {
+    let hashes: Vec<(String, String)> = group_versions(snapshot)
+        .into_iter()
+        .map(|(path, version)| (path, hash_of(snapshot, &version)))
+        .collect();
+    let document = openapi::index(hashes.iter().map(|(path, hash)| (path.as_str(), hash.as_str())));
+    let mut response = body::json(StatusCode::OK, &document);
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// A hash that changes whenever the document does: of what it is made from.
+fn hash_of(snapshot: &Snapshot, version: &GroupVersion) -> String {
+    let mut basis = format!("{} {version}", env!("CARGO_PKG_VERSION"));
+    for served in snapshot.resources(&version.group, &version.version) {
+        basis
+            .push_str(&format!(" {} {} {:?}", served.plural, served.gvk.kind, served.subresources));
+        if let Some(schema) = served.strategy.custom_schema() {
+            basis.push_str(&format!("{schema:?}"));
+        }
+    }
+    hash_text(&basis)
+}
+
+fn hash_text(text: &str) -> String {
+    Sha512::digest(text).iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+fn describe(served: &Arc<Served>) -> Option<ResourceDoc<'_>> {
+    let gvk = &served.gvk;
+    let doc = match served.strategy.custom_schema() {
+        Some(schema) => SchemaDoc::Custom(schema),
+        None => SchemaDoc::Definition(schema::definition_of(&gvk.group, &gvk.version, &gvk.kind)?),
+    };
+    let subresources = served.subresources.iter().map(|sub| {
+        let own = !sub.version.is_empty();
+        let (group, version) =
+            if own { (&sub.group, &sub.version) } else { (&gvk.group, &gvk.version) };
+        let parents = sub.kind == gvk.kind;
+        SubresourceDoc {
+            name: &sub.name,
+            gvk: Gvk::new(group.as_str(), version.as_str(), sub.kind.as_str()),
+            verbs: sub.verbs.iter().map(String::as_str).collect(),
+            definition: (!parents)
+                .then(|| schema::definition_of(group, version, &sub.kind))
+                .flatten(),
+        }
+    });
+    Some(ResourceDoc {
+        gvk: gvk.clone(),
+        plural: &served.plural,
+        namespaced: served.namespaced,
+        verbs: served.verbs.iter().map(String::as_str).collect(),
+        subresources: subresources.collect(),
+        schema: doc,
+    })
+}

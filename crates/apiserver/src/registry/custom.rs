@@ -1,0 +1,320 @@
+//! Kinds that a CustomResourceDefinition brought, behind [`Strategy`].
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karmada_apimachinery::crd::{CustomResource, NoRules, ScalePaths, at_dotted};
+use karmada_apimachinery::decode::Problems;
+use karmada_apimachinery::field::FieldError;
+use karmada_apimachinery::gvk::{GroupVersion, Gvk};
+use karmada_apimachinery::jsonpath::Template;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::schema::Cursor;
+use karmada_apimachinery::time::{human_duration, parse_time};
+use karmada_apimachinery::{Value, json};
+use karmada_kinds::schema;
+
+use super::{Column, Propagation, Rules, Served, ServedSubresource, Source, Storage, Strategy};
+use crate::cache::Reading;
+
+const ALL_VERBS: &[&str] =
+    &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const VIEW_VERBS: &[&str] = &["get", "patch", "update"];
+
+/// One version of a custom kind.
+pub struct Custom {
+    own: CustomResource,
+    stored: CustomResource,
+    columns: Vec<(Column, Option<Template>)>,
+    /// Labels a selector may name, and where their values are.
+    selectable: Vec<(Arc<str>, String)>,
+    versions: Vec<String>,
+}
+
+impl Custom {
+    /// The name of the version objects are stored in.
+    pub fn storage_version(definition: &Value) -> Option<&str> {
+        let versions = definition.list_at(&["spec", "versions"]);
+        versions.iter().find(|v| v.bool_at(&["storage"]) == Some(true))?.str_at(&["name"])
+    }
+
+    /// What is done with stored objects of a definition as they are read.
+    pub fn reading(definition: &Value) -> Option<Reading> {
+        let stored = CustomResource::compile(definition, Self::storage_version(definition)?)?;
+        let selectable: Vec<(Arc<str>, String)> =
+            definition.list_at(&["spec", "versions"]).iter().flat_map(selectable_fields).collect();
+        let fields = (!selectable.is_empty()).then(|| {
+            Arc::new(move |object: &Value| {
+                selectable.iter().map(|(l, path)| (l.clone(), text_at(object, path))).collect()
+            }) as _
+        });
+        let transform = Arc::new(move |object: &mut Value| {
+            stored.shape_stored(object);
+        });
+        Some(Reading { transform: Some(transform), fields, observe: None })
+    }
+
+    /// The rows of the served table for a definition.
+    pub fn serve(definition: &Value, storage: &Arc<Storage>) -> Vec<Arc<Served>> {
+        let versions = definition.list_at(&["spec", "versions"]).iter();
+        versions
+            .filter(|version| version.bool_at(&["served"]) == Some(true))
+            .filter_map(|version| Self::serve_version(definition, version, storage))
+            .map(Arc::new)
+            .collect()
+    }
+
+    fn serve_version(
+        definition: &Value,
+        version: &Value,
+        storage: &Arc<Storage>,
+    ) -> Option<Served> {
+        let name = version.str_at(&["name"])?;
+        let own = CustomResource::compile(definition, name)?;
+        let stored = CustomResource::compile(definition, &storage.version)?;
+        let accepted = definition.at(&["status", "acceptedNames"]);
+        let names = accepted.filter(|n| n.str_at(&["plural"]).is_some_and(|p| !p.is_empty()));
+        let names = names.or_else(|| definition.at(&["spec", "names"]))?;
+        let text = |key: &str| names.str_at(&[key]).unwrap_or_default().to_owned();
+        let texts = |key: &str| -> Vec<String> {
+            names.list_at(&[key]).iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+        };
+        let verbs = |list: &[&str]| list.iter().map(|verb| (*verb).to_owned()).collect();
+        let gvk = Gvk::new(&*own.group, name, &*own.kind);
+        let mut subresources = Vec::new();
+        let sub = |name: &str, group: &str, version: &str, kind: &str| ServedSubresource {
+            name: name.into(),
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            verbs: verbs(VIEW_VERBS),
+        };
+        if own.has_status {
+            subresources.push(sub("status", "", "", &gvk.kind));
+        }
+        if own.scale.is_some() {
+            subresources.push(sub("scale", "autoscaling", "v1", "Scale"));
+        }
+        let hash = karmada_kinds::resource::storage_version_hash(
+            &storage.group,
+            &storage.version,
+            &gvk.kind,
+        );
+        let versions = definition.list_at(&["spec", "versions"]);
+        let strategy = Self {
+            columns: columns(version),
+            selectable: selectable_fields(version),
+            versions: versions
+                .iter()
+                .filter_map(|v| v.str_at(&["name"]).map(str::to_owned))
+                .collect(),
+            stored,
+            own,
+        };
+        Some(Served {
+            namespaced: strategy.own.namespaced,
+            gvk,
+            list_kind: text("listKind"),
+            plural: text("plural"),
+            singular: text("singular"),
+            short_names: texts("shortNames"),
+            categories: texts("categories"),
+            verbs: verbs(ALL_VERBS),
+            subresources,
+            source: Source::Custom,
+            storage_version_hash: Some(hash),
+            storage: Some(storage.clone()),
+            strategy: Arc::new(strategy),
+            create_refusal: definition.is_being_deleted().then(|| {
+                "create not allowed while custom resource definition is terminating".to_owned()
+            }),
+        })
+    }
+
+    pub fn schema(&self) -> &karmada_apimachinery::schema::Schema {
+        &self.own.schema
+    }
+}
+
+fn selectable_fields(version: &Value) -> Vec<(Arc<str>, String)> {
+    let fields = version.list_at(&["selectableFields"]).iter();
+    fields
+        .filter_map(|field| field.str_at(&["jsonPath"]))
+        .map(|path| (Arc::from(path.trim_start_matches('.')), path.to_owned()))
+        .collect()
+}
+
+fn text_at(object: &Value, path: &str) -> String {
+    match at_dotted(object, path) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn columns(version: &Value) -> Vec<(Column, Option<Template>)> {
+    let column = |name: &str, kind: &str, format: &str, description: &str, priority: i64| Column {
+        name: name.into(),
+        kind: kind.into(),
+        format: format.into(),
+        description: description.into(),
+        priority,
+    };
+    let name = column("Name", "string", "name", "Name of the object, unique among its kind.", 0);
+    let mut columns = vec![(name, None)];
+    let declared = version.list_at(&["additionalPrinterColumns"]);
+    if declared.is_empty() {
+        let age = column("Age", "date", "", "When the server created the object.", 0);
+        columns.push((age, Template::parse_path(".metadata.creationTimestamp").ok()));
+    }
+    for one in declared {
+        let text = |key: &str| one.str_at(&[key]).unwrap_or_default();
+        let description = match text("description") {
+            "" => format!(
+                "Custom resource definition column (in JSONPath format): {}",
+                text("jsonPath")
+            ),
+            description => description.to_owned(),
+        };
+        let priority = one.i64_at(&["priority"]).unwrap_or_default();
+        let column = column(text("name"), text("type"), text("format"), &description, priority);
+        columns.push((column, Template::parse_path(text("jsonPath")).ok()));
+    }
+    columns
+}
+
+/// The cell of a column whose path leads to `value`.
+fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
+    match (kind, value) {
+        ("integer", Value::Number(number)) => {
+            let whole = number.as_i64().or_else(|| number.as_f64().map(|float| float as i64));
+            whole.into()
+        }
+        ("number", Value::Number(number)) => number.as_f64().into(),
+        ("boolean", Value::Bool(_)) => value.clone(),
+        ("string", Value::String(text)) => text.as_str().into(),
+        ("string", other) => other.to_string().into(),
+        ("date", Value::String(text)) => match parse_time(text) {
+            Some(time) => human_duration(now.duration_since(time)).into(),
+            None => "<invalid>".into(),
+        },
+        _ => Value::Null,
+    }
+}
+
+impl Strategy for Custom {
+    fn rules(&self) -> Rules {
+        Rules {
+            put_creates: false,
+            unconditional_update: false,
+            has_generation: true,
+            returns_deleted: false,
+            graceful_deletion: false,
+            default_propagation: Propagation::Background,
+        }
+    }
+
+    /// Shaping has filled them in already.
+    fn apply_defaults(&self, _object: &mut Value) {}
+
+    fn prepare_create(&self, object: &mut Value) {
+        self.own.prepare_create(object);
+    }
+
+    fn prepare_update(&self, subresource: &str, new: &mut Value, old: &Value, _now: Timestamp) {
+        match subresource {
+            "status" => {
+                let version = new.at(&["metadata", "resourceVersion"]).cloned();
+                self.own.prepare_status_update(new, old);
+                if let Some(version) = version {
+                    new.set(&["metadata", "resourceVersion"], version);
+                }
+            }
+            _ => self.own.prepare_update(new, old),
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldError> {
+        self.own.validate_create(object, &NoRules)
+    }
+
+    fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
+        match subresource {
+            "status" => self.own.validate_status_update(new, old, &NoRules),
+            _ => self.own.validate_update(new, old, &NoRules),
+        }
+    }
+
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn convert(&self, object: &mut Value, group: &str, version: &str) {
+        if version == self.own.version {
+            self.own.serve(object);
+        } else if version == self.stored.version {
+            self.stored.serve(object);
+        } else {
+            object.set(&["apiVersion"], GroupVersion::new(group, version).to_string());
+        }
+    }
+
+    fn canonical_field(&self, label: &str) -> Result<String, String> {
+        let known = matches!(label, "metadata.name" | "metadata.namespace")
+            || self.selectable.iter().any(|(own, _)| **own == *label);
+        if known {
+            Ok(label.to_owned())
+        } else {
+            Err(format!("field label not supported: {label}"))
+        }
+    }
+
+    fn fields(&self, object: &Value) -> Vec<(Arc<str>, String)> {
+        self.selectable.iter().map(|(label, path)| (label.clone(), text_at(object, path))).collect()
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.columns.iter().map(|(column, _)| column.clone()).collect()
+    }
+
+    fn shape(&self, mut object: Value) -> Result<(Value, Problems), String> {
+        let mut problems = Problems::default();
+        self.own.shape(&mut object, schema::object_meta(), &mut problems)?;
+        Ok((object, problems))
+    }
+
+    fn schema_of(&self, gvk: &Gvk) -> Option<Cursor<'_>> {
+        if gvk.version == self.stored.version && gvk.version != self.own.version {
+            return Some(Cursor::alone(&self.stored.schema));
+        }
+        Some(Cursor::alone(&self.own.schema))
+    }
+
+    fn knows_version(&self, version: &GroupVersion) -> bool {
+        version.group == self.own.group && self.versions.contains(&version.version)
+    }
+
+    fn scale(&self) -> Option<ScalePaths> {
+        self.own.scale.clone()
+    }
+
+    fn empty(&self, gvk: &Gvk) -> Value {
+        json!({"kind": gvk.kind, "apiVersion": gvk.api_version(), "metadata": {}})
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let cell_of = |(column, template): &(Column, Option<Template>)| {
+            if column.format == "name" && template.is_none() {
+                return object.name().into();
+            }
+            let found = template.as_ref().and_then(|template| template.find_first(object).ok());
+            let value = found.and_then(|values| values.into_iter().next());
+            value.map_or(Value::Null, |value| cell(&column.kind, &value, now))
+        };
+        self.columns.iter().map(cell_of).collect()
+    }
+
+    fn custom_schema(&self) -> Option<&karmada_apimachinery::schema::Schema> {
+        Some(self.schema())
+    }
+}

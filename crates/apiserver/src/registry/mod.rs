@@ -1,0 +1,325 @@
+//! The table of everything served. Routing, discovery and OpenAPI are derived from it.
+//!
+//! Readers take a [`Snapshot`]; adding or removing a resource publishes a new one.
+
+mod builtin;
+mod custom;
+mod strategy;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::{GroupKind, GroupResource, Gvk};
+use parking_lot::Mutex;
+
+use crate::cache::Cache;
+
+pub use builtin::BuiltIn;
+pub use custom::Custom;
+pub use strategy::{Column, Propagation, Rules, Strategy};
+
+/// Where the objects of a resource are kept. All versions of a resource share one.
+pub struct Storage {
+    /// What all keys start with, trailing slash included.
+    pub prefix: String,
+    pub group: String,
+    pub version: String,
+    pub cache: Arc<Cache>,
+}
+
+impl Storage {
+    /// The key of an object in the store.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if namespace.is_empty() {
+            format!("{}{name}", self.prefix)
+        } else {
+            format!("{}{namespace}/{name}", self.prefix)
+        }
+    }
+}
+
+/// Who brought a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    BuiltIn,
+    /// A CustomResourceDefinition.
+    Custom,
+    /// The embedding program.
+    Native,
+}
+
+/// A path below an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedSubresource {
+    pub name: String,
+    /// Group and version of `kind` where they differ from the parent's, else empty.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub verbs: Vec<String>,
+}
+
+/// One resource in one version, as requests meet it.
+pub struct Served {
+    pub gvk: Gvk,
+    pub list_kind: String,
+    pub plural: String,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    pub verbs: Vec<String>,
+    pub subresources: Vec<ServedSubresource>,
+    pub source: Source,
+    pub storage_version_hash: Option<String>,
+    /// Absent for what is only answered, never kept: reviews and bindings.
+    pub storage: Option<Arc<Storage>>,
+    pub strategy: Arc<dyn Strategy>,
+    /// Why creating is refused although the resource is served, as while its definition goes away.
+    pub create_refusal: Option<String>,
+}
+
+impl Served {
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.gvk.group.as_str(), self.plural.as_str())
+    }
+
+    pub fn group_kind(&self) -> GroupKind {
+        self.gvk.group_kind()
+    }
+
+    pub fn api_version(&self) -> String {
+        self.gvk.api_version()
+    }
+
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|own| own == verb)
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&ServedSubresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// Whether objects are stored in the version served, so that stored bytes can be sent as they are.
+    pub fn serves_stored_bytes(&self) -> bool {
+        self.storage.as_ref().is_some_and(|storage| {
+            storage.group == self.gvk.group && storage.version == self.gvk.version
+        })
+    }
+
+    /// Rewrites a stored object into the version served.
+    pub fn from_storage(&self, object: &mut Value) {
+        if !self.serves_stored_bytes() {
+            self.strategy.convert(object, &self.gvk.group, &self.gvk.version);
+        }
+    }
+
+    /// Rewrites an object of the version served into the version stored.
+    pub fn to_storage(&self, object: &mut Value) {
+        if let Some(storage) = &self.storage
+            && !self.serves_stored_bytes()
+        {
+            self.strategy.convert(object, &storage.group, &storage.version);
+        }
+    }
+}
+
+/// An API group and where it stands in discovery: higher comes first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionPlace {
+    pub version: String,
+    pub group_priority: i32,
+    pub version_priority: i32,
+}
+
+/// One consistent view of the table.
+#[derive(Default)]
+pub struct Snapshot {
+    resources: HashMap<(String, String, String), Arc<Served>>,
+    /// Groups in discovery order; versions in order of preference.
+    groups: Vec<(String, Vec<String>)>,
+    pub generation: u64,
+}
+
+impl Snapshot {
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|(name, _)| name == group)
+    }
+
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.versions(group).iter().any(|own| own == version)
+    }
+
+    /// Groups in discovery order, the core group among them as the empty name.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The versions of a group, the preferred one first.
+    pub fn versions(&self, group: &str) -> &[String] {
+        self.groups.iter().find(|(name, _)| name == group).map_or(&[], |(_, versions)| versions)
+    }
+
+    /// The resources of a group version, by name.
+    pub fn resources(&self, group: &str, version: &str) -> Vec<&Arc<Served>> {
+        let mut found: Vec<_> = self
+            .resources
+            .values()
+            .filter(|served| served.gvk.group == group && served.gvk.version == version)
+            .collect();
+        found.sort_by(|a, b| a.plural.cmp(&b.plural));
+        found
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.resources.values()
+    }
+
+    /// The resource of a kind in its preferred version.
+    pub fn find_resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.versions(group).iter().find_map(|version| self.find(group, version, plural))
+    }
+
+    /// The resource that serves a kind.
+    pub fn find_kind(&self, gvk: &Gvk) -> Option<&Arc<Served>> {
+        self.resources.values().find(|served| served.gvk == *gvk)
+    }
+}
+
+/// What is known of one group version beside its resources.
+#[derive(Default)]
+struct Table {
+    resources: BTreeMap<(String, String, String), Arc<Served>>,
+    places: BTreeMap<(String, String), (i32, i32)>,
+}
+
+/// The table itself; cheap to read, seldom written.
+#[derive(Default)]
+pub struct Registry {
+    table: Mutex<Table>,
+    snapshot: ArcSwap<Snapshot>,
+    changed: tokio::sync::watch::Sender<u64>,
+}
+
+impl Registry {
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Tells of every published change.
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Says where a group version stands in discovery.
+    pub fn place(&self, group: &str, place: VersionPlace) {
+        let mut table = self.table.lock();
+        let priorities = (place.group_priority, place.version_priority);
+        table.places.insert((group.to_owned(), place.version), priorities);
+    }
+
+    /// The discovery priorities of a group version: (group, version).
+    pub fn priorities(&self, group: &str, version: &str) -> (i32, i32) {
+        let table = self.table.lock();
+        table.places.get(&(group.to_owned(), version.to_owned())).copied().unwrap_or(CRD_PLACE)
+    }
+
+    /// Replaces some resources by others and publishes the result at once.
+    pub fn replace(&self, remove: &[Arc<Served>], add: Vec<Arc<Served>>) {
+        let mut table = self.table.lock();
+        for served in remove {
+            table.resources.remove(&row(served));
+        }
+        for served in add {
+            table.resources.insert(row(&served), served);
+        }
+        let generation = self.snapshot.load().generation + 1;
+        self.snapshot.store(Arc::new(publish(&table, generation)));
+        self.changed.send_replace(generation);
+    }
+}
+
+/// Where groups of definitions stand: behind all built-in ones.
+const CRD_PLACE: (i32, i32) = (1000, 100);
+
+fn row(served: &Served) -> (String, String, String) {
+    (served.gvk.group.clone(), served.gvk.version.clone(), served.plural.clone())
+}
+
+fn publish(table: &Table, generation: u64) -> Snapshot {
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (group, version, _) in table.resources.keys() {
+        versions.entry(group).or_default().insert(version);
+    }
+    let place = |group: &str, version: &str| {
+        table.places.get(&(group.to_owned(), version.to_owned())).copied().unwrap_or(CRD_PLACE)
+    };
+    let mut groups: Vec<(i32, String, Vec<String>)> = versions
+        .into_iter()
+        .map(|(group, versions)| {
+            let priority = versions.iter().map(|v| place(group, v).0).max().unwrap_or_default();
+            let mut versions: Vec<String> = versions.into_iter().map(str::to_owned).collect();
+            versions.sort_by(|a, b| {
+                place(group, b).1.cmp(&place(group, a).1).then_with(|| compare_versions(b, a))
+            });
+            (priority, group.to_owned(), versions)
+        })
+        .collect();
+    groups.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    Snapshot {
+        resources: table
+            .resources
+            .iter()
+            .map(|(key, served)| (key.clone(), served.clone()))
+            .collect(),
+        groups: groups.into_iter().map(|(_, group, versions)| (group, versions)).collect(),
+        generation,
+    }
+}
+
+/// Orders versions as Kubernetes prefers them: `v2` over `v1` over `v1beta2` over `v1alpha1`, the rest by name.
+pub fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
+    match (parse_version(a), parse_version(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (Some(_), None) => std::cmp::Ordering::Greater,
+        (None, Some(_)) => std::cmp::Ordering::Less,
+        (None, None) => b.cmp(a),
+    }
+}
+
+/// (maturity, major, minor) of `v1beta2`: released versions have the highest maturity.
+fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
+    let digits = version.strip_prefix('v')?;
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let (major, rest) = digits.split_at(end);
+    let major: u64 = major.parse().ok()?;
+    if rest.is_empty() {
+        return Some((2, major, 0));
+    }
+    let (maturity, minor) = [("alpha", 0), ("beta", 1)]
+        .iter()
+        .find_map(|(word, m)| Some((*m, rest.strip_prefix(word)?)))?;
+    Some((maturity, major, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn released_versions_come_first() {
+        let mut versions = ["v1alpha1", "foo", "v1beta1", "v2", "v10", "v1", "v1beta2", "bar"];
+        versions.sort_by(|a, b| compare_versions(b, a));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "bar", "foo"]);
+    }
+}

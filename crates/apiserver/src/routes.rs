@@ -1,0 +1,159 @@
+//! What a path means: which resource, object and subresource, or which fixed endpoint.
+
+use http::Method;
+
+use crate::http::query::{Query, decode_percent};
+
+/// A request's path taken apart. Nothing here says that the resource exists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) verb: &'static str,
+    pub(crate) path: String,
+    pub(crate) is_resource: bool,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: String,
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    pub(crate) subresource: String,
+    /// What follows the subresource.
+    pub(crate) rest: Vec<String>,
+    /// The path names a namespace for a namespaced resource.
+    pub(crate) has_namespace: bool,
+}
+
+impl Target {
+    /// Takes a path apart as Kubernetes' own request info does.
+    pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
+        let segments: Vec<String> =
+            path.split('/').filter(|part| !part.is_empty()).map(decode_percent).collect();
+        let mut target =
+            Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
+        let parts = match segments.first().map(String::as_str) {
+            Some("api") if segments.len() >= 3 => {
+                target.version = segments[1].clone();
+                &segments[2..]
+            }
+            Some("apis") if segments.len() >= 4 => {
+                target.group = segments[1].clone();
+                target.version = segments[2].clone();
+                &segments[3..]
+            }
+            _ => return target,
+        };
+        target.is_resource = true;
+        target.take_apart(parts);
+        target.verb = target.resource_verb(method, query);
+        if matches!(target.verb, "list" | "watch" | "deletecollection")
+            && let Some(name) = name_in_selector(query)
+        {
+            target.name = name;
+        }
+        target
+    }
+
+    fn take_apart(&mut self, parts: &[String]) {
+        // Below `namespaces/{name}` only these belong to the namespace itself.
+        let parts = match parts {
+            [namespaces, namespace, rest @ ..] if namespaces == "namespaces" => {
+                self.namespace = namespace.clone();
+                match rest.first().map(String::as_str) {
+                    None | Some("status" | "finalize") => parts,
+                    Some(_) => {
+                        self.has_namespace = true;
+                        rest
+                    }
+                }
+            }
+            _ => parts,
+        };
+        let mut parts = parts.iter().cloned();
+        self.resource = parts.next().unwrap_or_default();
+        self.name = parts.next().unwrap_or_default();
+        self.subresource = parts.next().unwrap_or_default();
+        self.rest = parts.collect();
+    }
+
+    fn resource_verb(&self, method: &Method, query: &Query) -> &'static str {
+        let collection = self.name.is_empty();
+        match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if collection => "deletecollection",
+            Method::DELETE => "delete",
+            Method::GET | Method::HEAD if !collection => "get",
+            Method::GET | Method::HEAD if query.flag("watch") == Some(true) => "watch",
+            Method::GET | Method::HEAD => "list",
+            _ => "",
+        }
+    }
+}
+
+fn plain_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => "",
+    }
+}
+
+/// The name a list is limited to by its field selector; authorization then applies to that name.
+fn name_in_selector(query: &Query) -> Option<String> {
+    let selector = query.non_empty("fieldSelector")?;
+    selector.split(',').find_map(|term| {
+        let name = term.strip_prefix("metadata.name=")?;
+        let name = name.strip_prefix('=').unwrap_or(name);
+        let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%']);
+        plain.then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: Method, path: &str, expected: [&str; 6]) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let t = Target::parse(&method, path, &Query::parse(query));
+        let got = [t.verb, &t.group, &t.namespace, &t.resource, &t.name, &t.subresource];
+        assert_eq!(got, expected, "{method} {path}");
+    }
+
+    #[test]
+    fn paths_are_taken_apart_as_kubernetes_does() {
+        check(Method::GET, "/api/v1/namespaces", ["list", "", "", "namespaces", "", ""]);
+        check(Method::GET, "/api/v1/namespaces/a", ["get", "", "a", "namespaces", "a", ""]);
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/a/finalize",
+            ["update", "", "a", "namespaces", "a", "finalize"],
+        );
+        check(Method::GET, "/api/v1/namespaces/a/pods/b/log", ["get", "", "a", "pods", "b", "log"]);
+        check(
+            Method::GET,
+            "/apis/apps/v1/deployments?watch=1",
+            ["watch", "apps", "", "deployments", "", ""],
+        );
+        check(
+            Method::GET,
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            ["get", "rbac.authorization.k8s.io", "", "clusterroles", "system:node", ""],
+        );
+        check(
+            Method::GET,
+            "/api/v1/pods?fieldSelector=metadata.name%3Dx",
+            ["list", "", "", "pods", "x", ""],
+        );
+        check(
+            Method::DELETE,
+            "/api/v1/namespaces/a/pods",
+            ["deletecollection", "", "a", "pods", "", ""],
+        );
+    }
+}

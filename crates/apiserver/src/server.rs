@@ -1,0 +1,305 @@
+//! Puts a server together and starts it.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use jiff::Timestamp;
+use karmada_apimachinery::gvk::GroupResource;
+use karmada_store::Store;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::{Admission, Chain};
+use crate::auth::authenticate::{Authentication, FrontProxy};
+use crate::auth::client_certs::ClientCerts;
+use crate::auth::rbac::{self, Rbac};
+use crate::auth::token::TokenIssuer;
+use crate::auth::{Authenticator, Authorizer, Clock, ExtraAuthorizer, Identity, Objects};
+use crate::cache::{Caches, Reading};
+use crate::config::Config;
+use crate::http::body::Body;
+use crate::http::listener::{self, TlsConfig};
+use crate::registry::{BuiltIn, Registry, Storage, VersionPlace};
+use crate::state::{CachedObjects, Parts, State};
+use crate::{admission, bootstrap, service};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("open the cache of {resource}")]
+    OpenCache { resource: String, source: karmada_store::Error },
+    #[error("write the objects a new server starts with: {0}")]
+    Bootstrap(String),
+    #[error("compact the store")]
+    Compact(#[source] karmada_store::Error),
+}
+
+/// Whom the server believes.
+pub struct Trust {
+    /// Authorities of client certificates.
+    pub client_certs: Option<ClientCerts>,
+    pub front_proxy: Option<FrontProxy>,
+    pub tokens: Arc<TokenIssuer>,
+    pub allow_anonymous: bool,
+    /// The authority of client certificates, published to aggregated servers.
+    pub client_ca_pem: String,
+    /// The authority of the front proxy, published to aggregated servers.
+    pub front_proxy_ca_pem: String,
+}
+
+pub struct Builder {
+    config: Config,
+    store: Arc<dyn Store>,
+    trust: Trust,
+    clock: Clock,
+    admission: Vec<Arc<dyn Admission>>,
+    extra_authorizers: Vec<Arc<dyn ExtraAuthorizer>>,
+}
+
+impl Builder {
+    /// Takes all time from this clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Adds an admission step behind the built-in ones.
+    pub fn admission(mut self, step: Arc<dyn Admission>) -> Self {
+        self.admission.push(step);
+        self
+    }
+
+    /// Adds rules that are asked before RBAC.
+    pub fn authorizer(mut self, extra: Arc<dyn ExtraAuthorizer>) -> Self {
+        self.extra_authorizers.push(extra);
+        self
+    }
+
+    /// Opens the caches, writes what is missing of the bootstrap content and becomes ready.
+    pub async fn start(self) -> Result<Server, Error> {
+        let stop = CancellationToken::new();
+        let caches = Caches::start(self.store.clone(), stop.clone());
+        let registry = Arc::new(Registry::default());
+        let objects: Arc<dyn Objects> = Arc::new(CachedObjects(registry.clone()));
+        let rbac = Arc::new(Rbac::default());
+        register_built_ins(&caches, &registry, &rbac).await?;
+        rbac.load(&*objects);
+        let authentication = Arc::new(Authentication {
+            front_proxy: self.trust.front_proxy.map(Arc::new).into(),
+            client_certs: self.trust.client_certs.map(Arc::new).into(),
+            tokens: self.trust.tokens,
+            objects: objects.clone(),
+            allow_anonymous: self.trust.allow_anonymous,
+            clock: self.clock.clone(),
+        });
+        let authorizer: Arc<dyn Authorizer> = Arc::new(crate::auth::authorize::Chain {
+            extra: self.extra_authorizers,
+            rbac: rbac.clone(),
+        });
+        let mut steps = admission::built_in(self.config.role, objects.clone());
+        steps.extend(self.admission);
+        let state = Arc::new(State::new(Parts {
+            config: self.config,
+            store: self.store,
+            caches,
+            registry,
+            objects,
+            authentication: authentication.clone(),
+            authenticator: authentication as Arc<dyn Authenticator>,
+            authorizer,
+            rbac,
+            admission: Chain(steps),
+            clock: self.clock,
+            stop,
+            client_ca_pem: self.trust.client_ca_pem,
+            front_proxy_ca_pem: self.trust.front_proxy_ca_pem,
+        }));
+        for service in state.objects.list(&GroupResource::new("", "services"), None) {
+            state.pools.learn(&service);
+        }
+        let handle = Handle { state };
+        crate::crd::start(&handle.state).await;
+        bootstrap::run(&handle.state).await?;
+        // What was written so far nobody can have read: its history is of no use.
+        let revision = handle.state.store.revision();
+        handle.state.store.compact(revision).await.map_err(Error::Compact)?;
+        tokio::spawn(compact_regularly(handle.state.clone()));
+        handle.state.set_ready();
+        Ok(Server { handle })
+    }
+}
+
+/// Forgets history that is older than the interval, again and again.
+async fn compact_regularly(state: Arc<State>) {
+    let mut reached = state.store.revision();
+    loop {
+        tokio::select! {
+            () = state.stop.cancelled() => return,
+            () = tokio::time::sleep(state.config.compaction_interval) => {}
+        }
+        if let Err(error) = state.store.compact(reached).await {
+            tracing::warn!(%error, "compact the store");
+        }
+        reached = state.store.revision();
+    }
+}
+
+/// Opens a cache per stored resource and publishes the table of built-in kinds.
+async fn register_built_ins(
+    caches: &Arc<Caches>,
+    registry: &Registry,
+    rbac: &Arc<Rbac>,
+) -> Result<(), Error> {
+    for place in karmada_kinds::resource::group_priorities() {
+        registry.place(
+            place.group,
+            VersionPlace {
+                version: place.version.to_owned(),
+                group_priority: place.group_priority,
+                version_priority: place.version_priority,
+            },
+        );
+    }
+    let mut storages: std::collections::HashMap<String, Arc<Storage>> = Default::default();
+    let mut served = Vec::new();
+    for resource in karmada_kinds::resources() {
+        let mut storage = None;
+        if resource.is_stored() {
+            let prefix = format!("{}/", resource.storage_prefix());
+            if !storages.contains_key(&prefix) {
+                let reading = reading_of(resource, rbac);
+                let cache = caches.open(&prefix, reading).await.map_err(|source| {
+                    Error::OpenCache { resource: resource.plural.to_owned(), source }
+                })?;
+                let (group, version) = resource.storage;
+                storages.insert(
+                    prefix.clone(),
+                    Arc::new(Storage {
+                        prefix: prefix.clone(),
+                        group: group.into(),
+                        version: version.into(),
+                        cache,
+                    }),
+                );
+            }
+            storage = storages.get(&prefix).cloned();
+        }
+        served.push(Arc::new(BuiltIn::serve(resource, storage)));
+    }
+    registry.replace(&[], served);
+    Ok(())
+}
+
+/// What is done with objects of a built-in resource as they are read.
+fn reading_of(resource: &'static karmada_kinds::Resource, rbac: &Arc<Rbac>) -> Reading {
+    let mut reading = BuiltIn::reading(resource);
+    if resource.group == "rbac.authorization.k8s.io"
+        && let Some(kind) = rbac::Kind::from_resource(resource.plural)
+    {
+        let rbac = rbac.clone();
+        reading.observe = Some(Arc::new(move |change| {
+            if change.deleted {
+                rbac.remove(kind, &change.object.head.namespace, &change.object.head.name);
+            } else {
+                rbac.put(kind, &change.object.to_value());
+            }
+        }));
+    }
+    reading
+}
+
+/// A running server.
+pub struct Server {
+    handle: Handle,
+}
+
+impl Server {
+    pub fn builder(config: Config, store: Arc<dyn Store>, trust: Trust) -> Builder {
+        Builder {
+            config,
+            store,
+            trust,
+            clock: Arc::new(Timestamp::now),
+            admission: Vec::new(),
+            extra_authorizers: Vec::new(),
+        }
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Serves TLS connections until the server stops.
+    pub async fn serve(&self, listener: TcpListener, tls: TlsConfig) {
+        listener::serve(listener, tls, self.handle()).await;
+    }
+
+    /// Ends watches, refuses readiness and lets open requests finish.
+    pub fn stop(&self) {
+        self.handle.state.stop.cancel();
+    }
+}
+
+/// The server for callers in the same process: a cloneable service. A request carries who it comes
+/// from as an `Arc<Identity>` extension, or credentials like any other.
+#[derive(Clone)]
+pub struct Handle {
+    state: Arc<State>,
+}
+
+impl Handle {
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        service::answer(self.state.clone(), request).await
+    }
+
+    /// The same server with every request coming from this user.
+    pub fn acting_as(&self, identity: Identity) -> ActingAs {
+        ActingAs { handle: self.clone(), identity: Arc::new(identity) }
+    }
+
+    /// Who may do what, for parts that decide by it outside of requests.
+    pub fn authorizer(&self) -> Arc<dyn Authorizer> {
+        self.state.authorizer.clone()
+    }
+
+    pub fn stopped(&self) -> CancellationToken {
+        self.state.stop.clone()
+    }
+
+    /// The table of what is served, for programs that add to it.
+    pub fn registry(&self) -> &Registry {
+        &self.state.registry
+    }
+}
+
+/// A [`Handle`] bound to one identity.
+#[derive(Clone)]
+pub struct ActingAs {
+    handle: Handle,
+    identity: Arc<Identity>,
+}
+
+impl<B> tower::Service<Request<B>> for ActingAs
+where
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        use http_body_util::BodyExt as _;
+        let mut request = request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
+        request.extensions_mut().insert(self.identity.clone());
+        let handle = self.handle.clone();
+        Box::pin(async move { Ok(handle.answer(request).await) })
+    }
+}

@@ -1,0 +1,263 @@
+//! The way of a request: filters, authentication, authorization, routing, handler.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use karmada_apimachinery::status::Status;
+
+use crate::auth::{Identity, PeerCerts, authorize, impersonation};
+use crate::call::{self, Call};
+use crate::http::body::{self, Body};
+use crate::http::filters::{self, Seat};
+use crate::http::negotiate::{self, Offer, Transforms};
+use crate::http::query::Query;
+use crate::http::respond;
+use crate::registry::{Served, Source};
+use crate::routes::Target;
+use crate::state::State;
+use crate::{endpoints, handlers, subresources};
+
+const MASTERS: &str = "system:masters";
+
+/// Answers one request, whatever happens inside.
+pub(crate) async fn answer(state: Arc<State>, request: Request<Body>) -> Response<Body> {
+    let audit_id = filters::audit_id(request.headers());
+    let asked = request.headers().clone();
+    let head = request.method() == Method::HEAD;
+    let work = AssertUnwindSafe(route(state.clone(), request)).catch_unwind();
+    let mut response = work.await.unwrap_or_else(|panic| {
+        state.metrics.panics.fetch_add(1, Ordering::Relaxed);
+        let what = panic.downcast_ref::<String>().map(String::as_str);
+        let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        tracing::error!(what, "a request handler panicked");
+        body::refusal(&Status::internal("the server failed to answer this request"))
+    });
+    filters::finish_headers(response.headers_mut(), &audit_id);
+    if head {
+        *response.body_mut() = body::empty();
+    }
+    compressed(&asked, response).await
+}
+
+/// Compresses whole bodies; streams have no known size and pass as they are.
+async fn compressed(asked: &HeaderMap, response: Response<Body>) -> Response<Body> {
+    use http_body::Body as _;
+    if response.body().size_hint().exact().is_none_or(|size| size <= 128 * 1024) {
+        return response;
+    }
+    let (mut parts, whole) = response.into_parts();
+    let bytes = whole.collect().await.map(|collected| collected.to_bytes()).unwrap_or_default();
+    let bytes = respond::compress(asked, &mut parts.headers, bytes);
+    Response::from_parts(parts, body::full(bytes))
+}
+
+async fn route(state: Arc<State>, request: Request<Body>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let target = Target::parse(&parts.method, parts.uri.path(), &query);
+    let form = refusal_form(&parts.headers, &query);
+    let response = match admit(&state, &parts, &target) {
+        Err(status) => respond::refusal(&status, form),
+        Ok(user) => {
+            let exempt = user.is_in(MASTERS) || !target.is_resource;
+            match seat(&state, &parts.method, &target, exempt) {
+                None => body::refusal(&Status::too_many_requests(
+                    "Too many requests, please try again later.",
+                    1,
+                )),
+                Some(_seat) => {
+                    let request = Arrived { parts, query, target: target.clone(), user };
+                    dispatch(&state, request, body, form).await
+                }
+            }
+        }
+    };
+    state.metrics.count(&target, response.status().as_u16());
+    response
+}
+
+/// The form a refusal takes: what the client reads, or JSON.
+fn refusal_form(headers: &HeaderMap, query: &Query) -> Option<negotiate::Representation> {
+    let offer = Offer { formats: negotiate::CUSTOM, transforms: Transforms::Object };
+    let form = negotiate::negotiate(headers, query, offer).ok()?;
+    Some(negotiate::Representation { shape: negotiate::Shape::Object, ..form })
+}
+
+fn seat<'a>(state: &'a State, method: &Method, target: &Target, exempt: bool) -> Option<Seat<'a>> {
+    let (reading, writing) = state.config.max_in_flight;
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let (gauge, limit) =
+        if reads { (&state.metrics.reading, reading) } else { (&state.metrics.writing, writing) };
+    if exempt || is_long_running(target) {
+        return Some(Seat::take_anyway(gauge));
+    }
+    Seat::take(gauge, limit)
+}
+
+fn is_long_running(target: &Target) -> bool {
+    target.verb == "watch"
+        || matches!(
+            target.subresource.as_str(),
+            "log" | "exec" | "attach" | "portforward" | "proxy"
+        )
+}
+
+/// Establishes who asks and whether they may.
+fn admit(state: &State, parts: &Parts, target: &Target) -> Result<Arc<Identity>, Status> {
+    let user =
+        match parts.extensions.get::<Arc<Identity>>() {
+            Some(identity) => identity.clone(),
+            None => Arc::new(state.authenticator.authenticate(
+                parts,
+                parts.extensions.get::<Arc<PeerCerts>>().map(|peer| &**peer),
+            )?),
+        };
+    let mut attributes = call::attributes(target, user.clone());
+    let wanted = impersonation::impersonate(&parts.headers, &attributes, &*state.authorizer)?;
+    if let Some(identity) = wanted {
+        attributes.user = Arc::new(identity);
+    }
+    authorize::check(&*state.authorizer, &attributes)?;
+    Ok(attributes.user)
+}
+
+struct Arrived {
+    parts: Parts,
+    query: Query,
+    target: Target,
+    user: Arc<Identity>,
+}
+
+async fn dispatch(
+    state: &Arc<State>,
+    request: Arrived,
+    body: Body,
+    form: Option<negotiate::Representation>,
+) -> Response<Body> {
+    if !request.target.is_resource {
+        return endpoints::answer(state, &request.parts, &request.query, body).await;
+    }
+    let snapshot = state.registry.snapshot();
+    let target = &request.target;
+    if !snapshot.has_group(&target.group) {
+        return body::page_not_found();
+    }
+    let served = match find(&snapshot, target, &request.parts.method) {
+        Ok(served) => served,
+        Err(status) => return respond::refusal(&status, form),
+    };
+    let formats =
+        if served.source == Source::BuiltIn { negotiate::BUILT_IN } else { negotiate::CUSTOM };
+    if !negotiate::names_known_type(&request.parts.headers, formats) && !is_long_running(target) {
+        let message = format!(
+            "406: Not Acceptable\n\nAvailable representations: {}",
+            negotiate::media_types(formats)
+        );
+        return body::refusal(&Status::not_acceptable(message));
+    }
+    run(state, request, served, body, form).await
+}
+
+/// The resource a path names, if this method may be used on it.
+fn find(
+    snapshot: &crate::registry::Snapshot,
+    target: &Target,
+    method: &Method,
+) -> Result<Arc<Served>, Status> {
+    let served = snapshot
+        .find(&target.group, &target.version, &target.resource)
+        .ok_or_else(Status::no_such_resource)?;
+    let collection =
+        target.name.is_empty() || matches!(target.verb, "list" | "watch" | "deletecollection");
+    if served.namespaced && !target.has_namespace && !collection {
+        return Err(Status::no_such_resource());
+    }
+    if !served.namespaced && target.has_namespace {
+        return Err(Status::no_such_resource());
+    }
+    if target.name.contains('/') {
+        return Err(Status::no_such_resource());
+    }
+    if !target.subresource.is_empty() {
+        let sub = served.subresource(&target.subresource).ok_or_else(Status::no_such_resource)?;
+        if !target.rest.is_empty() && target.subresource != "proxy" {
+            return Err(Status::no_such_resource());
+        }
+        if method == Method::HEAD || !sub.verbs.iter().any(|verb| verb == target.verb) {
+            return Err(Status::method_not_allowed());
+        }
+    } else {
+        let elsewhere = served.namespaced && !target.has_namespace;
+        let refused = elsewhere && matches!(target.verb, "create" | "deletecollection");
+        let item = !collection && target.verb == "create";
+        if method == Method::HEAD || refused || item || !served.has_verb(target.verb) {
+            return Err(Status::method_not_allowed());
+        }
+        if collection && matches!(target.verb, "update" | "patch") {
+            return Err(Status::method_not_allowed());
+        }
+    }
+    if !collection && let Some(why) = bad_segment(&target.name) {
+        return Err(Status::bad_request(format!(
+            "Name parameter invalid: {}: {why}",
+            karmada_apimachinery::field::quote(&target.name)
+        )));
+    }
+    Ok(served.clone())
+}
+
+/// Why a name cannot be part of a path.
+fn bad_segment(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        name if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
+}
+
+async fn run(
+    state: &Arc<State>,
+    request: Arrived,
+    served: Arc<Served>,
+    body: Body,
+    form: Option<negotiate::Representation>,
+) -> Response<Body> {
+    let Arrived { mut parts, query, target, user } = request;
+    let headers = std::mem::take(&mut parts.headers);
+    let bytes = if parts.method == Method::GET {
+        Ok(Bytes::new())
+    } else {
+        filters::read_body(body, &headers, state.config.max_body).await
+    };
+    let bytes = match bytes {
+        Ok(bytes) => bytes,
+        Err(status) => return respond::refusal(&status, form),
+    };
+    let long_running = is_long_running(&target);
+    let is_subresource = !target.subresource.is_empty();
+    let call = Call::new(state.clone(), (target, query, headers), user, served, bytes);
+    let work = async {
+        if is_subresource { subresources::handle(call).await } else { handlers::handle(call).await }
+    };
+    let (answer, warnings) = if long_running {
+        work.await
+    } else {
+        match tokio::time::timeout(state.config.request_timeout, work).await {
+            Ok(done) => done,
+            Err(_) => {
+                let message = "Timeout: request did not complete within the allotted timeout";
+                (Err(Status::timeout(message, 0)), Vec::new())
+            }
+        }
+    };
+    let mut response = answer.unwrap_or_else(|status| respond::refusal(&status, form));
+    respond::add_warnings(response.headers_mut(), &warnings);
+    response
+}

@@ -1,6 +1,8 @@
 //! `config.karmada.io/v1alpha1`: teaching Karmada about custom kinds, by script or by webhook.
 
 use karmada_apimachinery::Value;
+use karmada_apimachinery::field::{FieldError, Path, Shown};
+use karmada_apimachinery::selector::validate_label_selector;
 
 use crate::core::WebhookClientConfig;
 use crate::meta::{GroupVersionKind, LabelSelector, kinds};
@@ -259,5 +261,64 @@ impl CustomizationRules {
             .filter_map(|(operation, script)| Some((operation, script?.as_str())))
             .filter(|(_, script)| !script.is_empty())
             .collect()
+    }
+}
+
+/// What is wrong with the dependencies that a script or a webhook named.
+pub fn check_dependencies(dependencies: &[DependentObjectReference]) -> Vec<FieldError> {
+    let list_path = Path::new("dependencies");
+    let mut errors = Vec::new();
+    for (index, dependency) in dependencies.iter().enumerate() {
+        let path = list_path.index(index);
+        if dependency.api_version.is_empty() {
+            let message = "missing required apiVersion";
+            errors.push(FieldError::invalid(&path.child("apiVersion"), "", message));
+        }
+        if dependency.kind.is_empty() {
+            errors.push(FieldError::invalid(&path.child("kind"), "", "missing required kind"));
+        }
+        if dependency.name.is_empty() && dependency.label_selector.is_none() {
+            let shown = serde_json::to_string(dependency).unwrap_or_default();
+            errors.push(FieldError::invalid(
+                &path,
+                Shown::Verbatim(shown),
+                "dependency can not leave name and labelSelector all empty",
+            ));
+        }
+        let selector = dependency.label_selector.as_ref();
+        let selector = selector.and_then(|selector| serde_json::to_value(selector).ok());
+        errors.extend(validate_label_selector(selector.as_ref(), &path.child("labelSelector")));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_need_a_kind_and_a_way_to_find_them() {
+        let cases = [
+            (serde_json::json!({"apiVersion": "v1", "kind": "Secret", "name": "s"}), ""),
+            (serde_json::json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {}}), ""),
+            (
+                serde_json::json!({"kind": "Secret", "name": "s"}),
+                r#"dependencies[0].apiVersion: Invalid value: "": missing required apiVersion"#,
+            ),
+            (
+                serde_json::json!({"apiVersion": "v1", "kind": "Secret"}),
+                r#"dependencies[0]: Invalid value: {"apiVersion":"v1","kind":"Secret"}: dependency can not leave name and labelSelector all empty"#,
+            ),
+            (
+                serde_json::json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+                "dependencies[0].labelSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+            ),
+        ];
+        for (dependency, expected) in cases {
+            let dependency = serde_json::from_value(dependency).unwrap();
+            let errors: Vec<String> =
+                check_dependencies(&[dependency]).iter().map(ToString::to_string).collect();
+            assert_eq!(errors.join(", "), expected);
+        }
     }
 }

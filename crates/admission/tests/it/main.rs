@@ -5,4 +5,5 @@ mod laws;
 mod normalise;
 mod plane;
 mod replay;
+mod rules;
 mod webhook;

@@ -5,12 +5,13 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use karmada_admission::{
-    Admitted, Environment, Operation, Request, cluster, convert, mutate, validate,
+    Admitted, Environment, Operation, Request, cluster, convert, mutate, registry, validate,
 };
 use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::crd;
 use karmada_api::features::Gates;
 use karmada_api::policy::FederatedResourceQuota;
+use karmada_api::search::ResourceRegistry;
 use karmada_apimachinery::crd::{CustomResource, NoRules, default, drop_nulls, prune};
 use karmada_apimachinery::gvk::{GroupKind, GroupResource, Gvk, Gvr};
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
@@ -263,8 +264,10 @@ impl Plane {
         object: Value,
         old: Value,
     ) -> Result<Value, Status> {
-        if target.group == "cluster.karmada.io" {
-            return self.admit_cluster(operation, &object, &old);
+        match &*target.group {
+            "cluster.karmada.io" => return self.admit_cluster(operation, &object, &old),
+            "search.karmada.io" => return admit_registry(&object),
+            _ => {}
         }
         let Some(definition) = crd::find(&format!("{}.{}", target.resource, target.group)) else {
             return Ok(object);
@@ -329,6 +332,16 @@ impl Plane {
         cluster::canonicalize(&mut new, NOW.parse().unwrap());
         Ok(cluster::encode(&new))
     }
+}
+
+fn admit_registry(object: &Value) -> Result<Value, Status> {
+    let new: ResourceRegistry = serde_json::from_value(object.clone()).unwrap();
+    let errors = registry::validate_create(&new);
+    if errors.is_empty() {
+        return Ok(serde_json::to_value(new).unwrap());
+    }
+    let kind = GroupKind { group: "search.karmada.io".into(), kind: "ResourceRegistry".into() };
+    Err(Status::invalid(&kind, object.name(), &errors))
 }
 
 fn api_version(target: &Target) -> String {

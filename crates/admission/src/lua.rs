@@ -95,8 +95,8 @@ impl Scanner<'_> {
                     continue;
                 }
                 b'_' | b'a'..=b'z' | b'A'..=b'Z' => self.word(byte),
-                b'0'..=b'9' => self.number(byte),
-                b'.' if self.peek().is_some_and(|b| b.is_ascii_digit()) => self.number(byte),
+                b'0'..=b'9' => self.number(byte)?,
+                b'.' if self.peek().is_some_and(|b| b.is_ascii_digit()) => self.number(byte)?,
                 b'"' | b'\'' => self.quoted(byte)?,
                 b'[' if matches!(self.peek(), Some(b'[' | b'=')) => self.long_text()?,
                 _ => self.symbol(byte)?,
@@ -119,17 +119,32 @@ impl Scanner<'_> {
         if KEYWORDS.contains(&&*word) { Token::Keyword(word) } else { Token::Name(word) }
     }
 
-    fn number(&mut self, first: u8) -> Token {
-        let mut text = self.take_while(first, |b| b.is_ascii_alphanumeric() || b == b'.');
-        let is_hex = text.starts_with("0x") || text.starts_with("0X");
-        if !is_hex
-            && text.ends_with(['e', 'E'])
-            && let Some(sign) = self.peek().filter(|b| matches!(b, b'+' | b'-'))
-        {
+    fn number(&mut self, first: u8) -> Result<Token, String> {
+        if first == b'0' && matches!(self.peek(), Some(b'x' | b'X')) {
             self.next();
-            text.push_str(&self.take_while(sign, |b| b.is_ascii_digit()));
+            let text = self.take_while(b'x', |byte| byte.is_ascii_hexdigit());
+            return match &*text {
+                "x" => Err(self.error("0x", "illegal hexadecimal number")),
+                _ => Ok(Token::Number(format!("0{text}"))),
+            };
         }
-        Token::Number(text)
+        let mut text = self.take_while(first, |byte| byte.is_ascii_digit());
+        if first != b'.' && self.peek() == Some(b'.') {
+            self.next();
+            text.push_str(&self.take_while(b'.', |byte| byte.is_ascii_digit()));
+        }
+        if let Some(exponent) = self.peek().filter(|byte| matches!(byte, b'e' | b'E')) {
+            self.next();
+            text.push(exponent as char);
+            if let Some(sign) = self.peek().filter(|byte| matches!(byte, b'+' | b'-')) {
+                self.next();
+                text.push(sign as char);
+            }
+            if let Some(digit) = self.next() {
+                text.push_str(&self.take_while(digit, |byte| byte.is_ascii_digit()));
+            }
+        }
+        Ok(Token::Number(text))
     }
 
     fn quoted(&mut self, quote: u8) -> Result<Token, String> {
@@ -214,7 +229,11 @@ impl Scanner<'_> {
             }
         }
         let known = "+-*/%^#=<>.:(){}[];,".contains(first as char) || text == "~=";
-        if known { Ok(Token::Symbol(text)) } else { Err(self.error(&text, "Invalid token")) }
+        match (known, first) {
+            (true, _) => Ok(Token::Symbol(text)),
+            (false, b'~') => Err(self.error("~", "Invalid '~' token")),
+            (false, _) => Err(self.error(&text, "Invalid token")),
+        }
     }
 }
 
@@ -582,6 +601,7 @@ mod tests {
             "do local s = 'a' .. \"b\" break end",
             "(f or g)(1)",
             "error('now')",
+            "x = 1. + .5 + 1e3 + 0xfF + 3 ..2",
         ];
         for script in scripts {
             assert_eq!(check(script), Ok(()), "{script}");
@@ -601,6 +621,9 @@ mod tests {
             ("x = = 1", "<string> line:1(column:5) near '=':   syntax error\n"),
             ("x = 'abc", "<string> at EOF:   unterminated string\n"),
             ("x = @", "<string> line:1(column:5) near '@':   Invalid token\n"),
+            ("x = 0x", "<string> line:1(column:6) near '0x':   illegal hexadecimal number\n"),
+            ("x = ~y", "<string> line:1(column:5) near '~':   Invalid '~' token\n"),
+            ("x = 3y", "<string> at EOF:   parse error\n"),
         ];
         for (script, expected) in cases {
             assert_eq!(check(script), Err(expected.to_owned()), "{script}");

@@ -363,7 +363,7 @@ impl Column {
 }
 
 /// The published schema of a kind: metadata is the API server's business, Go names are ours alone.
-fn schema<K: Kind>() -> Value {
+pub fn schema<K: Kind>() -> Value {
     let mut schema = K::schema();
     schema["properties"]["metadata"] = json!({"type": "object"});
     strip(&mut schema);

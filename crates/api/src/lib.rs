@@ -28,6 +28,7 @@ pub mod manifest;
 pub mod meta;
 pub mod multicluster;
 pub mod names;
+pub mod native;
 pub mod networking;
 pub mod policy;
 mod quantity;

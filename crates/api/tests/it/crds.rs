@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use karmada_api::crd::{Crd, crds, find, undescribed_fields, with_conversion_webhook};
+use karmada_apimachinery::crd::{NoRules, apply_defaults, prepare_create, validate_create};
 use serde_json::{Value, json};
 
 fn file(crd: &Crd) -> PathBuf {
@@ -34,6 +35,16 @@ fn every_kind_is_there_and_every_field_explained() {
             let schema = &version["schema"]["openAPIV3Schema"];
             assert_eq!(undescribed_fields(schema), Vec::<String>::new(), "{}", crd.name);
         }
+    }
+}
+
+#[test]
+fn definitions_pass_the_rules_for_definitions() {
+    for crd in crds() {
+        let mut definition = crd.object.clone();
+        apply_defaults(&mut definition);
+        prepare_create(&mut definition);
+        assert_eq!(validate_create(&definition, &NoRules), Vec::new(), "{}", crd.name);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
@@ -18,11 +18,18 @@ use crate::error::{ApiError, Error, Result};
 #[derive(Clone)]
 pub struct Client {
     kube: kube::Client,
+    user_agent: Option<HeaderValue>,
 }
 
 impl Client {
     pub fn new(kube: kube::Client) -> Self {
-        Self { kube }
+        Self { kube, user_agent: None }
+    }
+
+    /// Names the program in every request. Servers record it as the manager of what it writes.
+    pub fn with_user_agent(mut self, name: &str) -> Self {
+        self.user_agent = HeaderValue::from_str(name).ok();
+        self
     }
 
     /// Calls a server of the same process; nothing goes over a socket.
@@ -103,7 +110,10 @@ impl Client {
     }
 
     /// Sends a request and returns its answer once it is known to be no error.
-    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>> {
+    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>> {
+        if let Some(name) = &self.user_agent {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| name.clone());
+        }
         let attempt = describe(request.method(), request.uri().path());
         let response = self
             .kube

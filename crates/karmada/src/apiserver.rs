@@ -135,7 +135,9 @@ fn start_controllers(
     shutdown: &Shutdown,
 ) -> Plane {
     let identity = Identity::new("system:kube-controller-manager", ["system:masters"]);
-    let client = Client::in_process(server.handle().acting_as(identity));
+    // Compat: what these controllers write carries this name in Kubernetes.
+    let client = Client::in_process(server.handle().acting_as(identity))
+        .with_user_agent("kube-controller-manager");
     let keys = Keyring { pki, tokens, authorizer: server.handle().authorizer() };
     let plane =
         Plane::new(client, Arc::new(keys), Clock::real(), Metrics::default(), shutdown.clone());

@@ -36,6 +36,7 @@ pub mod remedy;
 pub mod scopes;
 pub mod search;
 pub mod taints;
+mod time;
 pub mod wire;
 pub mod work;
 

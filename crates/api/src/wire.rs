@@ -11,8 +11,10 @@ use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use karmada_apimachinery::Value;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, json};
+
+pub use crate::time::Time;
 
 /// A type that knows its JSON schema.
 pub trait Described {
@@ -232,35 +234,6 @@ plain_number! {
 plain_number! {
     /// An unsigned integer whose schema names no width.
     Uint(u64)
-}
-
-/// A moment with second precision, in UTC on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Time(pub jiff::Timestamp);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    }
-}
-
-impl From<jiff::Timestamp> for Time {
-    fn from(moment: jiff::Timestamp) -> Self {
-        Self(jiff::Timestamp::from_second(moment.as_second()).unwrap_or(moment))
-    }
-}
-
-impl Serialize for Time {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse::<jiff::Timestamp>().map(Self::from).map_err(serde::de::Error::custom)
-    }
 }
 
 /// Bytes that travel as base64 text; kept as the text, because nobody here looks inside.

@@ -5,5 +5,6 @@ mod laws;
 mod normalise;
 mod plane;
 mod replay;
+mod round_trip;
 mod rules;
 mod webhook;

@@ -14,7 +14,7 @@ use crate::plane::{Plane, Target};
 /// Topics and cases that are about the API server itself.
 const NEEDS_SERVER: [&str; 1] = ["table"];
 
-fn cases() -> Vec<Value> {
+pub(crate) fn cases() -> Vec<Value> {
     let packed: &[u8] = include_bytes!("../golden/admission.jsonl.gz");
     let mut text = String::new();
     GzDecoder::new(packed).read_to_string(&mut text).unwrap();

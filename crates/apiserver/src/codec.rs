@@ -83,18 +83,17 @@ fn cannot_handle(said: &Gvk, expected: &str, why: &str) -> Status {
 }
 
 /// Brings a tree into the shape of the served kind, as decoding a body would.
-pub(crate) fn shape_object(call: &Call, value: Value) -> Result<(Value, Problems), Status> {
+pub(crate) fn shape_object(call: &Call, value: Value) -> Result<(Value, Problems), String> {
     let gvk = &call.served.gvk;
     match karmada_kinds::schema::of(&gvk.group, &gvk.version, &gvk.kind) {
         Some(schema) => {
             let problems = decode::unknown_fields(&value, schema);
-            let value = decode::normalise(value, schema)
-                .map_err(|error| Status::bad_request(error.to_string()))?;
+            let request = value.clone();
+            let mut value = decode::normalise(value, schema).map_err(|error| error.to_string())?;
+            managed::carry_reset(&request, &mut value);
             Ok((value, problems))
         }
-        None => {
-            call.served.strategy.shape(value).map_err(|why| cannot_handle(gvk, &gvk.kind, &why))
-        }
+        None => call.served.strategy.shape(value),
     }
 }
 
@@ -238,7 +237,7 @@ fn decode_custom(
         call.served.strategy.shape(value).map_err(|why| cannot_handle(gvk, &gvk.kind, &why))?;
     problems.extend(unknown);
     complain(call, &problems, validation, gvk)?;
-    set_type(&mut object, gvk);
+    object.set(&["apiVersion"], gvk.api_version());
     Ok(object)
 }
 
@@ -255,13 +254,9 @@ fn check_custom_type(value: &Value, expected: &Gvk, body: &[u8]) -> Result<(), S
     if said == *expected {
         return Ok(());
     }
+    // Another kind of the same version is for validation to refuse.
     if said.group == expected.group && said.version == expected.version {
-        return Err(Status::bad_request(format!(
-            "{} in version {} cannot be handled as a {}: converting (<nil>) to ({expected}): unknown conversion",
-            said.kind,
-            karmada_apimachinery::field::quote(&said.version),
-            expected.kind
-        )));
+        return Ok(());
     }
     Err(Status::bad_request(format!(
         "the API version in the data ({}) does not match the expected API version ({})",

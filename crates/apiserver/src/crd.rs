@@ -260,8 +260,8 @@ pub(crate) fn mark_for_deletion(definition: &mut Value, now: jiff::Timestamp) {
         "type": "Terminating",
         "status": "True",
         "lastTransitionTime": format_time(now),
-        "reason": "InstanceDeletionInProgress",
-        "message": "CustomResource deletion is in progress",
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
     });
     let mut conditions = definition.list_at(&["status", "conditions"]).to_vec();
     conditions.retain(|c| c.str_at(&["type"]) != Some("Terminating"));

@@ -9,7 +9,7 @@ use crate::http::body::{self, Body};
 use crate::http::negotiate::{self, Offer, Transforms};
 use crate::http::query::Query;
 use crate::http::respond;
-use crate::registry::{Served, ServedSubresource, Snapshot};
+use crate::registry::{Served, ServedSubresource, Snapshot, Source};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -207,10 +207,14 @@ fn aggregated_group(snapshot: &Snapshot, group: &str) -> Value {
 }
 
 fn aggregated_resource(served: &Served) -> Value {
-    let gvk = &served.gvk;
+    // Compat: built-in kinds leave out the group and version they share with their resource.
+    let (group, version) = match served.source {
+        Source::BuiltIn => ("", ""),
+        _ => (served.gvk.group.as_str(), served.gvk.version.as_str()),
+    };
     let mut row = json!({
         "resource": served.plural,
-        "responseKind": {"group": gvk.group, "version": gvk.version, "kind": gvk.kind},
+        "responseKind": {"group": group, "version": version, "kind": served.gvk.kind},
         "scope": if served.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": served.singular,
         "verbs": served.verbs,
@@ -218,11 +222,9 @@ fn aggregated_resource(served: &Served) -> Value {
     set_lists(&mut row, served);
     if !served.subresources.is_empty() {
         let subresources = served.subresources.iter().map(|sub| {
-            let (group, version) = if sub.version.is_empty() {
-                (&gvk.group, &gvk.version)
-            } else {
-                (&sub.group, &sub.version)
-            };
+            let own = !sub.version.is_empty();
+            let group = if own { sub.group.as_str() } else { group };
+            let version = if own { sub.version.as_str() } else { version };
             json!({
                 "subresource": sub.name,
                 "responseKind": {"group": group, "version": version, "kind": sub.kind},

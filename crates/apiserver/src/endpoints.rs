@@ -89,7 +89,7 @@ fn discovery_path(
         ["apis", group, version] if snapshot.has_version(group, version) => {
             discovery::resources(&snapshot, (group, version), headers, query)
         }
-        ["apis", group, _] if snapshot.has_group(group) => {
+        ["apis", group, _] if karmada_kinds::resources().iter().any(|r| r.group == *group) => {
             body::refusal(&Status::no_such_resource())
         }
         _ => body::page_not_found(),
@@ -110,7 +110,8 @@ pub(crate) fn version() -> Value {
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "none",
-        "compiler": "rustc",
+        // Compat: clients compare the version of a Go server.
+        "compiler": "gc",
         "platform": format!("{}/{}", std::env::consts::OS, platform_arch()),
     })
 }

@@ -1,7 +1,6 @@
 //! Who owns which field: `managedFields` of plain writes, and server-side apply.
 
-use http::header::CONTENT_TYPE;
-use karmada_apimachinery::gvk::GroupVersion;
+use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::managed::{self, Versions, WriteContext};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::schema::Cursor;
@@ -34,6 +33,20 @@ impl Versions for ServedVersions<'_> {
         let version = GroupVersion::parse(api_version)?;
         self.0.strategy.schema_of(&version.with_kind(self.0.gvk.kind.as_str()))
     }
+}
+
+/// Records the manager of something that is answered but not kept, such as a request for a token.
+pub(crate) fn record_unstored(
+    call: &Call,
+    object: &mut Value,
+    options: &WriteOptions,
+    (gvk, subresource): (&Gvk, &str),
+) {
+    let manager = options.manager_of(call);
+    let mut ctx = WriteContext::new(&manager, gvk, call.now());
+    ctx.subresource = subresource;
+    let schema = karmada_kinds::schema::of(&gvk.group, &gvk.version, &gvk.kind);
+    managed::update(None, object, &ctx, schema);
 }
 
 /// Runs `record` with the context of a write to the resource or one of its subresources.
@@ -122,6 +135,7 @@ pub(crate) async fn apply_patch(
         if old.is_none() {
             merged.remove_at(&["metadata", "resourceVersion"]);
         }
+        patch::check_unmoved(call, &merged)?;
         patch::finish(call, merged, FieldValidation::Ignore)
     })
     .await?;
@@ -130,7 +144,6 @@ pub(crate) async fn apply_patch(
 
 /// The object a client applies.
 fn read_patch(call: &Call, validation: FieldValidation) -> Result<Value, Status> {
-    let _ = call.header(CONTENT_TYPE);
     let decoded = decode::yaml_untyped(&call.body)
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
     let (wanted, problems) = (decoded.value, decoded.problems);
@@ -148,21 +161,6 @@ fn read_patch(call: &Call, validation: FieldValidation) -> Result<Value, Status>
     }
     if !wanted.is_object() {
         return Err(Status::bad_request("error decoding YAML: the body is no object"));
-    }
-    let (name, url) = (wanted.name(), call.name());
-    if name.is_empty() {
-        return Err(Status::bad_request("name must be provided"));
-    }
-    if name != url {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
-    }
-    let namespace = wanted.namespace();
-    if call.served.namespaced && !namespace.is_empty() && namespace != call.namespace() {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
     }
     Ok(wanted)
 }

@@ -39,6 +39,13 @@ pub(crate) fn v3(
         return index(&snapshot);
     }
     let path = rest.join("/");
+    if plain_paths(&snapshot).contains(&path) {
+        let hash = hash_text(&path);
+        let bytes = state.documents.get(&path, &hash, || {
+            openapi::document_v3_without_resources(&format!("/{path}/"), schema::definitions())
+        });
+        return cacheable(bytes, &hash, headers);
+    }
     let Some(version) = group_version(&snapshot, rest) else {
         let mut missing = Response::new(body::empty());
         *missing.status_mut() = StatusCode::NOT_FOUND;
@@ -134,6 +141,19 @@ fn group_versions(snapshot: &Snapshot) -> Vec<(String, GroupVersion)> {
     all
 }
 
+/// Described paths that serve no resources.
+fn plain_paths(snapshot: &Snapshot) -> Vec<String> {
+    let fixed = [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"];
+    let groups = snapshot.groups().filter(|group| !group.is_empty());
+    let groups =
+        groups.filter(|group| karmada_kinds::resources().iter().any(|r| r.group == *group));
+    fixed
+        .iter()
+        .map(|path| (*path).to_owned())
+        .chain(groups.map(|group| format!("apis/{group}")))
+        .collect()
+}
+
 fn group_version(snapshot: &Snapshot, path: &[&str]) -> Option<GroupVersion> {
     let (group, version) = match path {
         ["api", version] => ("", *version),
@@ -144,9 +164,14 @@ fn group_version(snapshot: &Snapshot, path: &[&str]) -> Option<GroupVersion> {
 }
 
 fn index(snapshot: &Snapshot) -> Response<Body> {
+    let plain = plain_paths(snapshot).into_iter().map(|path| {
+        let hash = hash_text(&path);
+        (path, hash)
+    });
     let hashes: Vec<(String, String)> = group_versions(snapshot)
         .into_iter()
         .map(|(path, version)| (path, hash_of(snapshot, &version)))
+        .chain(plain)
         .collect();
     let document = openapi::index(hashes.iter().map(|(path, hash)| (path.as_str(), hash.as_str())));
     let mut response = body::json(StatusCode::OK, &document);

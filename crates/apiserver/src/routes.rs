@@ -18,6 +18,8 @@ pub(crate) struct Target {
     pub(crate) subresource: String,
     /// What follows the subresource.
     pub(crate) rest: Vec<String>,
+    /// The only object an old-style watch is about.
+    pub(crate) watched_name: String,
     /// The path names a namespace for a namespaced resource.
     pub(crate) has_namespace: bool,
 }
@@ -42,8 +44,18 @@ impl Target {
             _ => return target,
         };
         target.is_resource = true;
+        // Compat: the old spelling of watches, `/api/v1/watch/…`.
+        let (parts, watches) = match parts {
+            [watch, rest @ ..] if watch == "watch" && !rest.is_empty() => (rest, true),
+            _ => (parts, false),
+        };
         target.take_apart(parts);
         target.verb = target.resource_verb(method, query);
+        if watches && matches!(target.verb, "get" | "list") {
+            target.verb = "watch";
+            target.watched_name = std::mem::take(&mut target.name);
+            target.name.clone_from(&target.watched_name);
+        }
         if matches!(target.verb, "list" | "watch" | "deletecollection")
             && let Some(name) = name_in_selector(query)
         {

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt as _;
-use karmada_apimachinery::status::Status;
+use karmada_apimachinery::status::{Details, Status};
 
 use crate::auth::{Identity, PeerCerts, authorize, impersonation};
 use crate::call::{self, Call};
@@ -150,6 +150,10 @@ async fn dispatch(
     }
     let served = match find(&snapshot, target, &request.parts.method) {
         Ok(served) => served,
+        // Compat: groups of definitions answer unknown paths as unknown groups do.
+        Err(status) if status == Status::no_such_resource() && is_custom(&snapshot, target) => {
+            return body::page_not_found();
+        }
         Err(status) => return respond::refusal(&status, form),
     };
     let formats =
@@ -159,9 +163,16 @@ async fn dispatch(
             "406: Not Acceptable\n\nAvailable representations: {}",
             negotiate::media_types(formats)
         );
-        return body::refusal(&Status::not_acceptable(message));
+        let status = Status::not_acceptable(message).with_details(Details::default());
+        return body::refusal(&status);
     }
     run(state, request, served, body, form).await
+}
+
+/// Whether everything in the group of a path was brought by definitions.
+fn is_custom(snapshot: &crate::registry::Snapshot, target: &Target) -> bool {
+    let mut own = snapshot.all().filter(|served| served.gvk.group == target.group);
+    own.all(|served| served.source == Source::Custom)
 }
 
 /// The resource a path names, if this method may be used on it.
@@ -185,7 +196,10 @@ fn find(
         return Err(Status::no_such_resource());
     }
     if !target.subresource.is_empty() {
-        let sub = served.subresource(&target.subresource).ok_or_else(Status::no_such_resource)?;
+        let sub = served.subresource(&target.subresource).ok_or_else(|| match served.source {
+            Source::BuiltIn => Status::no_such_resource(),
+            _ => Status::not_found(&served.group_resource(), &target.name),
+        })?;
         if !target.rest.is_empty() && target.subresource != "proxy" {
             return Err(Status::no_such_resource());
         }
@@ -242,6 +256,7 @@ async fn run(
     };
     let long_running = is_long_running(&target);
     let is_subresource = !target.subresource.is_empty();
+    let deprecation = served.deprecation.clone();
     let call = Call::new(state.clone(), (target, query, headers), user, served, bytes);
     let work = async {
         if is_subresource { subresources::handle(call).await } else { handlers::handle(call).await }
@@ -258,6 +273,7 @@ async fn run(
         }
     };
     let mut response = answer.unwrap_or_else(|status| respond::refusal(&status, form));
+    let warnings: Vec<String> = deprecation.into_iter().chain(warnings).collect();
     respond::add_warnings(response.headers_mut(), &warnings);
     response
 }

@@ -34,6 +34,7 @@ impl Admission for Defaults {
             (Operation::Update, ("", "Pod")) => {
                 if let Some(old) = old {
                     admission::keep_priority(object, old);
+                    admission::default_tolerations(object);
                 }
             }
             (Operation::Create, ("", "Node")) => admission::taint_new_node(object),

@@ -48,10 +48,6 @@ impl Pools {
         1_u32.checked_shl(32 - u32::from(self.bits)).unwrap_or(u32::MAX)
     }
 
-    fn range(&self) -> String {
-        format!("{}/{}", Ipv4Addr::from(self.network), self.bits)
-    }
-
     /// The address of the API itself: the first of the range.
     pub(crate) fn first(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.network + 1)
@@ -84,7 +80,7 @@ impl Pools {
         }
     }
 
-    fn claim_address(&self, requested: Option<&str>) -> Result<Ipv4Addr, String> {
+    fn claim_address(&self, requested: Option<&str>, dry_run: bool) -> Result<Ipv4Addr, String> {
         let mut taken = self.taken.lock();
         if let Some(text) = requested {
             let address: Ipv4Addr = text
@@ -92,12 +88,11 @@ impl Pools {
                 .map_err(|_| format!("failed to allocate IP {text}: not an IPv4 address"))?;
             if !self.contains(address) {
                 return Err(format!(
-                    "failed to allocate IP {text}: the provided IP ({text}) is not in the valid range. \
-                     The range of valid IPs is {}",
-                    self.range()
+                    "failed to allocate IP {text}: the provided network does not match the current range"
                 ));
             }
-            if !taken.addresses.insert(address) {
+            // A dry run may ask for what others have: nothing is given away.
+            if !taken.addresses.insert(address) && !dry_run {
                 return Err(format!(
                     "failed to allocate IP {text}: provided IP is already allocated"
                 ));
@@ -118,7 +113,7 @@ impl Pools {
         Err("failed to allocate a serviceIP: range is full".to_owned())
     }
 
-    fn claim_port(&self, requested: Option<i64>) -> Result<i64, String> {
+    fn claim_port(&self, requested: Option<i64>, dry_run: bool) -> Result<i64, String> {
         let mut taken = self.taken.lock();
         let (first, last) = (*self.ports.start(), *self.ports.end());
         if let Some(port) = requested {
@@ -127,7 +122,7 @@ impl Pools {
                     "provided port is not in the valid range. The range of valid ports is {first}-{last}"
                 ));
             }
-            if !taken.ports.insert(port) {
+            if !taken.ports.insert(port) && !dry_run {
                 return Err("provided port is already allocated".to_owned());
             }
             return Ok(port);
@@ -202,6 +197,7 @@ impl State {
         call: &Call,
         new: &mut Value,
         old: Option<&Value>,
+        dry_run: bool,
     ) -> Result<Allocation, Status> {
         if !is_service(call) {
             return Ok(Allocation::default());
@@ -215,18 +211,19 @@ impl State {
         allocation.taken = Some(self.pools.taken.clone());
         let mut addresses = Vec::new();
         for claim in &plan.addresses {
-            let address = self.pools.claim_address(claim.requested.as_deref()).map_err(|why| {
-                let path = Path::new("spec").child("clusterIPs");
-                let shown = json!(new.list_at(&["spec", "clusterIPs"]));
-                refuse(&[FieldError::invalid(&path, shown, why)], new)
-            })?;
+            let address =
+                self.pools.claim_address(claim.requested.as_deref(), dry_run).map_err(|why| {
+                    let path = Path::new("spec").child("clusterIPs");
+                    let shown = json!(new.list_at(&["spec", "clusterIPs"]));
+                    refuse(&[FieldError::invalid(&path, shown, why)], new)
+                })?;
             allocation.addresses.push(address);
             addresses.push((claim.index, address.to_string()));
         }
         let mut ports = Vec::new();
         for claim in &plan.node_ports {
             let index = claim.indexes.first().copied().unwrap_or_default();
-            let port = self.pools.claim_port(claim.requested).map_err(|why| {
+            let port = self.pools.claim_port(claim.requested, dry_run).map_err(|why| {
                 let path = Path::new("spec").child("ports").index(index).child("nodePort");
                 refuse(&[FieldError::invalid(&path, claim.requested.unwrap_or_default(), why)], new)
             })?;
@@ -235,7 +232,7 @@ impl State {
         }
         let mut health_check_port = None;
         if let Some(requested) = plan.health_check_port {
-            let port = self.pools.claim_port(requested).map_err(|why| {
+            let port = self.pools.claim_port(requested, dry_run).map_err(|why| {
                 Status::internal(format!(
                     "failed to allocate requested HealthCheck NodePort {}: {why}",
                     requested.unwrap_or_default()

@@ -29,7 +29,8 @@ const RING: usize = 10_000;
 /// How many bytes of events a resource remembers, whatever their number.
 const RING_BYTES: usize = 64 << 20;
 
-type Transform = Arc<dyn Fn(&mut Value) + Send + Sync>;
+/// Brings an object up to date with its schema as it is read.
+pub type Transform = Arc<dyn Fn(&mut Value) + Send + Sync>;
 type Fields = Arc<dyn Fn(&Value) -> Vec<(Arc<str>, String)> + Send + Sync>;
 
 type Observe = Arc<dyn Fn(&Change) + Send + Sync>;
@@ -101,6 +102,11 @@ impl Cache {
             object.fields = fields(&value);
         }
         Ok(object)
+    }
+
+    /// Whether objects read differ from the bytes stored.
+    pub fn completes(&self) -> bool {
+        self.reading.transform.is_some()
     }
 
     pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {

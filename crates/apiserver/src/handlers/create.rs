@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::GroupKind;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::Status;
 
@@ -58,8 +59,8 @@ pub(crate) async fn create_object(
     options: &WriteOptions,
     recording: Recording,
 ) -> Result<Value, Status> {
-    if meta::dedup_owners(&mut object) {
-        call.warn(meta::duplicate_owners_warning(false));
+    if let Some(warning) = meta::dedup_owners(&mut object) {
+        call.warn(warning);
     }
     call.served.strategy.apply_defaults(&mut object);
     object.remove_at(&["metadata", "uid"]);
@@ -87,9 +88,11 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
             let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
             let name = meta::generate_name(prefix);
             object.set(&["metadata", "name"], name);
+            // Some defaults follow from the name.
+            call.served.strategy.apply_defaults(&mut object);
         }
         meta::stamp_new(&mut object, call.namespace(), call.now());
-        let built_in = call.served.source == Source::BuiltIn;
+        let built_in = call.served.is_judged_as_stored();
         if built_in {
             call.served.to_storage(&mut object);
         }
@@ -97,7 +100,7 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
         call.state.guard.before_validation(&request, &mut object, None)?;
         validate(call, &object)?;
         call.state.guard.after_validation(&request, &object, None)?;
-        let allocation = call.state.allocate(call, &mut object, None)?;
+        let allocation = call.state.allocate(call, &mut object, None, options.dry_run)?;
         let attributes = write::admission_attributes(
             call,
             Operation::Create,
@@ -154,10 +157,18 @@ async fn exists(call: &Call, name: &str) -> Status {
     status
 }
 
+/// The kind a refusal names: what a custom object says it is, else what the path says.
+fn judged_kind(call: &Call, object: &Value) -> GroupKind {
+    if call.served.source == Source::BuiltIn {
+        return call.served.group_kind();
+    }
+    object.gvk().group_kind()
+}
+
 fn validate(call: &Call, object: &Value) -> Result<(), Status> {
     let errors = call.served.strategy.validate_create(object);
     if !errors.is_empty() {
-        return Err(Status::invalid(&call.served.group_kind(), object.name(), &errors));
+        return Err(Status::invalid(&judged_kind(call, object), object.name(), &errors));
     }
     for warning in call.served.strategy.warnings(object, None) {
         call.warn(warning);

@@ -25,6 +25,7 @@ pub(crate) async fn delete(call: &Call) -> Answer {
     let form = call.negotiate(Transforms::Object)?;
     let body = codec::decode_delete_options(call)?;
     let options = DeleteOptions::read(&call.query, body.as_ref())?;
+    warn_of_orphans(call, &options);
     let outcome = delete_object(call, call.name(), &options).await?;
     match outcome {
         Outcome::Pending(object) => {
@@ -36,6 +37,17 @@ pub(crate) async fn delete(call: &Call) -> Answer {
             present::object(call, StatusCode::OK, object, form)
         }
         Outcome::Gone(object) => present::encoded(StatusCode::OK, &success(call, &object), form),
+    }
+}
+
+/// Jobs leave their pods behind unless told otherwise, which surprises people.
+fn warn_of_orphans(call: &Call, options: &DeleteOptions) {
+    let undecided = options.policy.is_none() && options.orphan_dependents.is_none();
+    if undecided && call.served.gvk.group == "batch" && call.served.gvk.kind == "Job" {
+        call.warn(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
+             to remove them or set propagationPolicy=Orphan to suppress this warning",
+        );
     }
 }
 
@@ -89,8 +101,8 @@ pub(crate) async fn delete_object(
             Step::Nothing => (Written::Stored(current.value.clone()), true),
             Step::Mark(object) if options.dry_run => (Written::Stored(object), true),
             Step::Mark(object) => (write::replace(call, &current, object).await?, true),
-            Step::Remove if options.dry_run => (Written::Stored(current.value.clone()), false),
-            Step::Remove => (write::remove(call, &current, current.value.clone()).await?, false),
+            Step::Remove(last) if options.dry_run => (Written::Stored(last), false),
+            Step::Remove(last) => (write::remove(call, &current, last).await?, false),
         };
         let Written::Stored(mut object) = written else { continue };
         call.served.from_storage(&mut object);
@@ -157,7 +169,8 @@ enum Step {
     /// It is on its way already.
     Nothing,
     Mark(Value),
-    Remove,
+    /// Carries the last state.
+    Remove(Value),
 }
 
 fn decide(call: &Call, stored: &Value, options: &DeleteOptions) -> Step {
@@ -198,7 +211,7 @@ fn decide(call: &Call, stored: &Value, options: &DeleteOptions) -> Step {
         return Step::Mark(object);
     }
     if !waits {
-        return Step::Remove;
+        return Step::Remove(if graceful { object } else { stored.clone() });
     }
     if !object.is_being_deleted() {
         mark(&mut object, now, 0);
@@ -212,7 +225,7 @@ fn decide(call: &Call, stored: &Value, options: &DeleteOptions) -> Step {
 fn decide_definition(stored: &Value, now: Timestamp) -> Step {
     if stored.is_being_deleted() {
         let waits = !stored.list_at(&["metadata", "finalizers"]).is_empty();
-        return if waits { Step::Nothing } else { Step::Remove };
+        return if waits { Step::Nothing } else { Step::Remove(stored.clone()) };
     }
     let mut object = stored.clone();
     crate::crd::mark_for_deletion(&mut object, now);
@@ -225,7 +238,7 @@ fn decide_namespace(stored: &Value, options: &DeleteOptions, now: Timestamp) -> 
     if stored.is_being_deleted() {
         let waits =
             !finalizers.is_empty() || !stored.list_at(&["metadata", "finalizers"]).is_empty();
-        return if waits { Step::Nothing } else { Step::Remove };
+        return if waits { Step::Nothing } else { Step::Remove(stored.clone()) };
     }
     let mut object = stored.clone();
     mark(&mut object, now, 0);
@@ -310,6 +323,7 @@ pub(crate) async fn delete_collection(call: &Call) -> Answer {
     let form = call.negotiate(Transforms::List)?;
     let body = codec::decode_delete_options(call)?;
     let options = DeleteOptions::read(&call.query, body.as_ref())?;
+    warn_of_orphans(call, &options);
     let (objects, metadata) = list::find(call).await?;
     for object in &objects {
         match delete_object(call, &object.head.name, &options).await {

@@ -159,7 +159,7 @@ fn decode_token(token: &str) -> Result<When, String> {
     if value.get("v").and_then(Value::as_str) != Some(TOKEN_VERSION) {
         return Err(format!(
             "server does not recognize this encoded version {}",
-            quote(value.get("v").and_then(Value::as_str).unwrap_or_default())
+            value.get("v").and_then(Value::as_str).unwrap_or_default()
         ));
     }
     let revision = value.get("rv").and_then(Value::as_i64).unwrap_or_default();

@@ -63,33 +63,31 @@ fn copy(
     };
 }
 
-/// Removes repeated owner references; true if there were any.
-pub(crate) fn dedup_owners(object: &mut Value) -> bool {
-    let Some(owners) = object
-        .at_mut(&["metadata", "ownerReferences"])
-        .and_then(Value::as_array_mut)
-        .filter(|owners| owners.len() > 1)
-    else {
-        return false;
-    };
-    let before = owners.len();
-    let mut seen: Vec<Value> = Vec::with_capacity(before);
+/// Removes repeated owner references; the warning that is due if there were any.
+pub(crate) fn dedup_owners(object: &mut Value) -> Option<String> {
+    let owners = object.at_mut(&["metadata", "ownerReferences"])?.as_array_mut()?;
+    let mut seen: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated: Vec<String> = Vec::new();
     owners.retain(|owner| {
         let first = !seen.contains(owner);
         if first {
             seen.push(owner.clone());
+        } else {
+            let uid = owner.str_at(&["uid"]).unwrap_or_default().to_owned();
+            if !repeated.contains(&uid) {
+                repeated.push(uid);
+            }
         }
         first
     });
-    owners.len() < before
-}
-
-/// The text of the warning that goes with [`dedup_owners`].
-pub(crate) fn duplicate_owners_warning(after_admission: bool) -> String {
-    let when =
-        if after_admission { "after mutating admission happens" } else { "this is deprecated" };
-    let _ = when;
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests".to_owned()
+    (!repeated.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references \
+             in 1.20+, and may reject such requests as early as 1.24; please fix your requests; \
+             duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        )
+    })
 }
 
 /// Whether the object goes away with the write that brings it into this state.
@@ -116,8 +114,8 @@ mod tests {
     fn repeated_owners_are_dropped() {
         let mut object =
             json!({"metadata": {"ownerReferences": [{"uid": "a"}, {"uid": "b"}, {"uid": "a"}]}});
-        assert!(dedup_owners(&mut object));
+        assert!(dedup_owners(&mut object).is_some_and(|warning| warning.ends_with("observed: a")));
         assert_eq!(object.list_at(&["metadata", "ownerReferences"]).len(), 2);
-        assert!(!dedup_owners(&mut object));
+        assert_eq!(dedup_owners(&mut object), None);
     }
 }

@@ -2,9 +2,10 @@
 
 use http::header::CONTENT_TYPE;
 use karmada_apimachinery::field::{FieldError, Path, Shown};
+use karmada_apimachinery::gvk::GroupKind;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::patch;
-use karmada_apimachinery::status::Status;
+use karmada_apimachinery::status::{Details, Status};
 use karmada_apimachinery::{Value, decode};
 
 use super::options::{FieldValidation, Write, WriteOptions};
@@ -33,7 +34,8 @@ impl Kind {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if built_in => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            _ if built_in => Err(Status::unsupported_media_type("415: Unsupported Media Type")),
+            _ if built_in => Err(Status::unsupported_media_type("415: Unsupported Media Type")
+                .with_details(Details::default())),
             _ => Err(Status::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
@@ -64,10 +66,10 @@ pub(crate) async fn patch(call: &Call, subresource: &str) -> Answer {
         };
         let patched = apply_to(call, kind, old, &patch)?;
         let mut new = finish(call, patched, options.validation)?;
-        if meta::dedup_owners(&mut new) {
-            call.warn(meta::duplicate_owners_warning(false));
+        if let Some(warning) = meta::dedup_owners(&mut new) {
+            call.warn(warning);
         }
-        check_unmoved(call, &new, old)?;
+        check_unmoved(call, &new)?;
         managed::record_update(call, old, &mut new, &options, subresource);
         Ok(new)
     })
@@ -87,8 +89,28 @@ fn read_body(call: &Call, kind: Kind, validation: FieldValidation) -> Result<Val
         let count = decoded.value.as_array().map_or(0, Vec::len);
         return Err(too_many_operations(count));
     }
-    complain(call, &decoded.problems, validation)?;
+    let problems = match kind {
+        Kind::Json => operation_problems(&decoded),
+        _ => decoded.problems,
+    };
+    complain(call, &problems, validation)?;
     Ok(decoded.value)
+}
+
+/// What is odd about the operations of a JSON patch.
+fn operation_problems(decoded: &decode::Decoded) -> decode::Problems {
+    const KNOWN: &[&str] = &["op", "path", "from", "value"];
+    let mut problems = decode::Problems::default();
+    for line in decoded.problems.lines() {
+        problems.add(format!("json patch {line}"));
+    }
+    for (index, operation) in decoded.value.as_array().into_iter().flatten().enumerate() {
+        let keys = operation.as_object().into_iter().flat_map(|operation| operation.keys());
+        for key in keys.filter(|key| !KNOWN.contains(&key.as_str())) {
+            problems.add(format!("json patch unknown field \"[{index}].{key}\""));
+        }
+    }
+    problems
 }
 
 fn too_many_operations(count: usize) -> Status {
@@ -127,7 +149,8 @@ pub(crate) fn finish(
     patched: Value,
     validation: FieldValidation,
 ) -> Result<Value, Status> {
-    let (mut object, problems) = codec::shape_object(call, patched)?;
+    let (mut object, problems) =
+        codec::shape_object(call, patched).map_err(|why| bad_patch(call, why))?;
     complain(call, &problems, validation)?;
     call.served.strategy.apply_defaults(&mut object);
     Ok(object)
@@ -145,15 +168,18 @@ fn complain(
         FieldValidation::Ignore => {}
         FieldValidation::Warn => problems.lines().iter().for_each(|line| call.warn(line)),
         FieldValidation::Strict => {
-            let error = FieldError::invalid(
-                &Path::new("patch"),
-                Shown::Verbatim(quoted_patch(call)),
-                problems.strict_error(),
-            );
-            return Err(Status::invalid(&call.served.group_kind(), call.name(), &[error]));
+            return Err(bad_patch(call, problems.strict_error()));
         }
     }
     Ok(())
+}
+
+/// The refusal of a patch whose result is no object of its kind.
+pub(crate) fn bad_patch(call: &Call, why: impl Into<String>) -> Status {
+    let shown = Shown::Verbatim(quoted_patch(call));
+    let error = FieldError::invalid(&Path::new("patch"), shown, why);
+    // Compat: such refusals name neither kind nor object.
+    Status::invalid(&GroupKind::default(), "", &[error])
 }
 
 fn quoted_patch(call: &Call) -> String {
@@ -162,20 +188,23 @@ fn quoted_patch(call: &Call) -> String {
 }
 
 /// A patch cannot move an object.
-fn check_unmoved(call: &Call, new: &Value, old: &Value) -> Result<(), Status> {
-    if new.name() != old.name() {
+pub(crate) fn check_unmoved(call: &Call, new: &Value) -> Result<(), Status> {
+    let (name, url) = (new.name(), call.name());
+    if name.is_empty() {
         return Err(Status::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            new.name(),
-            old.name()
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
         )));
     }
-    if new.namespace() != call.namespace() {
+    if name != url {
         return Err(Status::bad_request(format!(
-            "the namespace of the object ({}) does not match the namespace on the URL ({})",
-            new.namespace(),
-            call.namespace()
+            "the name of the object ({name}) does not match the name on the URL ({url})"
         )));
+    }
+    let (namespace, url) = (new.namespace(), call.namespace());
+    if call.served.namespaced && !namespace.is_empty() && namespace != url {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

@@ -92,10 +92,14 @@ pub(crate) fn table(
         .map(|object| {
             let shown = match include {
                 Include::None => Value::Null,
-                Include::Metadata => partial(object, version),
+                Include::Metadata => row_metadata(object, version),
                 Include::Object => object.clone(),
             };
-            json!({"cells": strategy.cells(object, now), "object": shown})
+            let mut row = json!({"cells": strategy.cells(object, now), "object": shown});
+            if let Some(condition) = ended(object) {
+                row["conditions"] = json!([condition]);
+            }
+            row
         })
         .collect();
     let definitions = match columns {
@@ -109,6 +113,29 @@ pub(crate) fn table(
         "columnDefinitions": definitions,
         "rows": rows,
     }))
+}
+
+/// The metadata a row carries: those of the object itself, without what its version adds to them.
+fn row_metadata(object: &Value, version: &str) -> Value {
+    let mut metadata = partial(object, version);
+    let annotations = metadata.map_at_mut(&["metadata", "annotations"]);
+    if object.kind() == "DaemonSet" {
+        annotations.remove("deprecated.daemonset.template.generation");
+    }
+    if annotations.is_empty() {
+        metadata.remove_at(&["metadata", "annotations"]);
+    }
+    metadata
+}
+
+/// What a row of a pod that has run to its end says beside its cells.
+fn ended(object: &Value) -> Option<Value> {
+    let (reason, message) = match (object.kind(), object.str_at(&["status", "phase"])?) {
+        ("Pod", "Succeeded") => ("Succeeded", "The pod has completed successfully."),
+        ("Pod", "Failed") => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!({"type": "Completed", "status": "True", "reason": reason, "message": message}))
 }
 
 fn column_definitions(served: &Served) -> Value {
@@ -186,7 +213,10 @@ pub(crate) fn list(
             value
         })
         .collect();
-    let metadata = metadata.to_value();
+    let metadata = match form.shape {
+        Shape::Object => list_metadata(&call.served, metadata),
+        _ => metadata.to_value(),
+    };
     let value = match form.shape {
         Shape::Object => {
             if call.served.source == Source::BuiltIn {
@@ -203,6 +233,15 @@ pub(crate) fn list(
         }),
     };
     encoded(StatusCode::OK, &value, form)
+}
+
+/// Lists of custom resources say that they are complete.
+fn list_metadata(served: &Served, metadata: &ListMeta) -> Value {
+    let mut value = metadata.to_value();
+    if served.source != Source::BuiltIn && metadata.continue_token.is_none() {
+        value["continue"] = "".into();
+    }
+    value
 }
 
 /// A list as a tree.
@@ -233,7 +272,7 @@ fn list_of_bytes(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
         served.list_kind,
         served.api_version(),
-        metadata.to_value()
+        list_metadata(served, metadata)
     );
     out.extend_from_slice(head.as_bytes());
     for (index, object) in objects.iter().enumerate() {

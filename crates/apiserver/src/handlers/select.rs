@@ -27,6 +27,12 @@ impl Selection {
             Ok(FieldTerm { field, ..term })
         });
         let fields = fields.map_err(|why: String| Status::bad_request(why))?;
+        let mut terms = fields.terms().to_vec();
+        if !call.target.watched_name.is_empty() {
+            let value = call.target.watched_name.clone();
+            terms.push(FieldTerm { field: "metadata.name".into(), value, negated: false });
+        }
+        let fields = FieldSelector::new(terms);
         let prefix = match call.namespace() {
             "" => String::new(),
             namespace => format!("{namespace}/"),

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::field::{FieldError, Path, Shown};
+use karmada_apimachinery::gvk::GroupKind;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::Status;
 
@@ -13,7 +14,6 @@ use super::{Answer, create, meta, present};
 use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
-use crate::registry::Source;
 use crate::{codec, managed};
 
 /// How often a change is tried anew when others write at the same time.
@@ -34,8 +34,8 @@ pub(crate) async fn update(call: &Call, subresource: &str) -> Answer {
     };
     let outcome = apply(call, call.name(), &change, |old| {
         let mut object = object.clone();
-        if meta::dedup_owners(&mut object) {
-            call.warn(meta::duplicate_owners_warning(false));
+        if let Some(warning) = meta::dedup_owners(&mut object) {
+            call.warn(warning);
         }
         call.served.strategy.apply_defaults(&mut object);
         if let Some(old) = old {
@@ -145,7 +145,7 @@ async fn attempt(
     for warning in call.state.admission.admit(&attributes, &mut new, Some(&old))? {
         call.warn(warning);
     }
-    let built_in = call.served.source == Source::BuiltIn;
+    let built_in = call.served.is_judged_as_stored();
     if built_in {
         call.served.to_storage(&mut new);
     }
@@ -153,12 +153,17 @@ async fn attempt(
     meta::keep_owned(&mut new, old);
     let version = current.kv.mod_revision;
     new.set(&["metadata", "resourceVersion"], version.to_string());
-    call.served.strategy.prepare_update(change.subresource, &mut new, old, call.now());
+    let is_binding = change.subresource == "binding";
+    if !is_binding {
+        call.served.strategy.prepare_update(change.subresource, &mut new, old, call.now());
+    }
     let request = call.attributes();
     call.state.guard.before_validation(&request, &mut new, Some(old))?;
-    validate(call, change.subresource, &new, old)?;
+    if !is_binding {
+        validate(call, change.subresource, &new, old)?;
+    }
     call.state.guard.after_validation(&request, &new, Some(old))?;
-    let allocation = call.state.allocate(call, &mut new, Some(old))?;
+    let allocation = call.state.allocate(call, &mut new, Some(old), dry_run)?;
     for warning in call.state.admission.validate(&attributes, &new, Some(old))? {
         call.warn(warning);
     }
@@ -169,7 +174,11 @@ async fn attempt(
     let written = if dry_run {
         Written::Stored(new)
     } else if finished {
-        write::remove(call, current, new).await?
+        // Compat: the answer carries the version the object had, not that of its deletion.
+        match write::remove(call, current, new).await? {
+            Written::Stored(last) => Written::Stored(write::stamped(last, version)),
+            Written::Raced => Written::Raced,
+        }
     } else {
         write::replace(call, current, new).await?
     };
@@ -209,7 +218,10 @@ fn check_preconditions(
                 Shown::Verbatim("0".into()),
                 "must be specified for an update",
             );
-            Err(Status::invalid(&call.served.group_kind(), call.name(), &[error]))
+            // Compat: this refusal names the resource where others name the kind.
+            let named =
+                GroupKind { group: resource.group.clone(), kind: resource.resource.clone() };
+            Err(Status::invalid(&named, call.name(), &[error]))
         }
         "" | "0" => Ok(()),
         version => match version.parse::<u64>() {

@@ -64,6 +64,16 @@ pub(crate) fn encode_for_store(value: &Value) -> Bytes {
     Bytes::from(value.to_string())
 }
 
+/// The largest object that is kept.
+const MAX_STORED: usize = 1536 * 1024;
+
+fn checked_size(bytes: Bytes) -> Result<Bytes, Status> {
+    if bytes.len() > MAX_STORED {
+        return Err(Status::unexplained("etcdserver: request is too large"));
+    }
+    Ok(bytes)
+}
+
 /// What became of a write.
 pub(crate) enum Written {
     Stored(Value),
@@ -78,11 +88,20 @@ pub(crate) async fn insert(
     object: Value,
 ) -> Result<Written, Status> {
     let key = storage.key(object.namespace(), object.name());
-    let bytes = encode_for_store(&object);
+    let bytes = checked_size(encode_for_store(&object))?;
     match call.state.store.put(&key, bytes, Expect::Absent).await {
-        Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
+        Ok(kv) => Ok(Written::Stored(reread(call, storage, object, &kv).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(store_error(error)),
+    }
+}
+
+/// A written object as it is read from now on.
+async fn reread(call: &Call, storage: &Storage, object: Value, kv: &KeyValue) -> Value {
+    let object = settled(call, object, kv.mod_revision).await;
+    match storage.cache.read(kv) {
+        Ok(read) if storage.cache.completes() => read.to_value(),
+        _ => object,
     }
 }
 
@@ -92,16 +111,24 @@ pub(crate) async fn replace(
     current: &Current,
     object: Value,
 ) -> Result<Written, Status> {
-    if same_ignoring_timestamps(&object, &current.value) {
+    if is_stored_like_this(&object, current) {
         return Ok(Written::Stored(current.value.clone()));
     }
-    let bytes = encode_for_store(&object);
+    let bytes = checked_size(encode_for_store(&object))?;
     let expect = Expect::ModRevision(current.kv.mod_revision);
     match call.state.store.put(&current.kv.key, bytes, expect).await {
-        Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
+        Ok(kv) => Ok(Written::Stored(reread(call, call.storage()?, object, &kv).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(store_error(error)),
     }
+}
+
+/// Whether a write would change nothing but times of managed fields.
+fn is_stored_like_this(object: &Value, current: &Current) -> bool {
+    let Ok(stored) = serde_json::from_slice::<Value>(&current.kv.value) else { return false };
+    let stored = stamped(stored, current.kv.mod_revision);
+    let object = stamped(object.clone(), current.kv.mod_revision);
+    same_ignoring_timestamps(&object, &stored)
 }
 
 /// Deletes an object and returns its last state with the version of its deletion.

@@ -9,6 +9,9 @@ use karmada_apimachinery::status::Status;
 
 use super::body::Body;
 
+/// How many times the limit is read of a body that is refused for its size.
+const DRAINED: usize = 4;
+
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// Reads a whole body, up to a limit.
@@ -18,6 +21,8 @@ pub async fn read_body(body: Body, headers: &HeaderMap, limit: usize) -> Result<
         .and_then(|length| length.to_str().ok()?.parse::<usize>().ok())
         .unwrap_or_default();
     if announced > limit {
+        // A client that is cut off while it still sends would not see the answer.
+        let _ = Limited::new(body, limit * DRAINED).collect().await;
         return Err(too_large(limit));
     }
     match Limited::new(body, limit).collect().await {

@@ -12,7 +12,7 @@ use karmada_kinds::{
     Resource, convert, defaults, fields, schema, strategy, table, validation, warnings,
 };
 
-use crate::cache::Reading;
+use crate::cache::{Reading, Transform};
 
 use super::{Column, Rules, Served, ServedSubresource, Source, Storage, Strategy};
 
@@ -56,6 +56,10 @@ impl BuiltIn {
             storage_version_hash: resource.storage_version_hash(),
             storage,
             strategy: Arc::new(Self::new(resource)),
+            deprecation: (resource.group.is_empty() && resource.kind == "Endpoints").then(|| {
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+                    .to_owned()
+            }),
             create_refusal: None,
         }
     }
@@ -65,7 +69,7 @@ impl BuiltIn {
         let own = Self::new(resource);
         let fields = (!own.selectable.is_empty())
             .then(|| Arc::new(move |object: &Value| own.fields(object)) as _);
-        Reading { fields, ..Reading::default() }
+        Reading { transform: completion(resource), fields, observe: None }
     }
 
     fn is_definition(&self) -> bool {
@@ -77,9 +81,9 @@ impl BuiltIn {
         self.resource.group
     }
 
-    /// The group whose rules apply once the object is in its stored version.
+    /// The group under which the rules of the kind are listed.
     fn stored_group(&self) -> &'static str {
-        self.resource.storage.0
+        self.resource.group
     }
 }
 
@@ -96,7 +100,15 @@ impl Strategy for BuiltIn {
     }
 
     fn apply_defaults(&self, object: &mut Value) {
-        defaults::apply(self.resource.group, self.resource.version, self.resource.kind, object);
+        let resource = self.resource;
+        defaults::apply(resource.group, resource.version, resource.kind, object);
+        let (group, version) = resource.storage;
+        if group == resource.group && version != resource.version {
+            // What only the stored version can say is defaulted there.
+            convert::convert(object, group, version);
+            defaults::apply(group, version, resource.kind, object);
+            convert::convert(object, resource.group, resource.version);
+        }
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -160,7 +172,7 @@ impl Strategy for BuiltIn {
 
     fn fields(&self, object: &Value) -> Vec<(Arc<str>, String)> {
         let value = |label: &Arc<str>| {
-            fields::value(self.stored_group(), self.resource.kind, label, object)
+            fields::value(self.resource.storage.0, self.resource.kind, label, object)
         };
         self.selectable.iter().map(|label| (label.clone(), value(label))).collect()
     }
@@ -190,6 +202,18 @@ impl Strategy for BuiltIn {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         table::cells(self.resource.group, self.resource.kind, object, now)
     }
+}
+
+/// Kinds whose stored objects lack defaults that follow from what the server itself filled in.
+const COMPLETED: &[(&str, &str)] = &[("batch", "Job"), ("", "PersistentVolumeClaim")];
+
+fn completion(resource: &'static Resource) -> Option<Transform> {
+    let completed = COMPLETED.contains(&(resource.group, resource.kind));
+    completed.then(|| {
+        Arc::new(|object: &mut Value| {
+            defaults::apply(resource.group, resource.version, resource.kind, object);
+        }) as _
+    })
 }
 
 type Selectable = (&'static str, &'static str, &'static [&'static str]);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_apimachinery::crd::{CustomResource, NoRules, ScalePaths, at_dotted};
 use karmada_apimachinery::decode::Problems;
-use karmada_apimachinery::field::FieldError;
+use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::jsonpath::Template;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::time::{human_duration, parse_time};
-use karmada_apimachinery::{Value, json};
+use karmada_apimachinery::{Value, json, names};
 use karmada_kinds::schema;
 
 use super::{Column, Propagation, Rules, Served, ServedSubresource, Source, Storage, Strategy};
@@ -111,7 +111,9 @@ impl Custom {
             stored,
             own,
         };
+        let deprecation = deprecation(definition, version, &strategy.own.kind);
         Some(Served {
+            deprecation,
             namespaced: strategy.own.namespaced,
             gvk,
             list_kind: text("listKind"),
@@ -134,6 +136,31 @@ impl Custom {
     pub fn schema(&self) -> &karmada_apimachinery::schema::Schema {
         &self.own.schema
     }
+}
+
+/// The warning of a deprecated version, which names a better one if there is one.
+fn deprecation(definition: &Value, version: &Value, kind: &str) -> Option<String> {
+    if version.bool_at(&["deprecated"]) != Some(true) {
+        return None;
+    }
+    if let Some(own) = version.str_at(&["deprecationWarning"]) {
+        return Some(own.to_owned());
+    }
+    let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
+    let name = version.str_at(&["name"]).unwrap_or_default();
+    let versions = definition.list_at(&["spec", "versions"]).iter();
+    let better = versions
+        .filter(|v| {
+            v.bool_at(&["served"]) == Some(true) && v.bool_at(&["deprecated"]) != Some(true)
+        })
+        .filter_map(|v| v.str_at(&["name"]))
+        .filter(|other| super::compare_versions(other, name).is_gt())
+        .max_by(|a, b| super::compare_versions(a, b));
+    let mut warning = format!("{group}/{name} {kind} is deprecated");
+    if let Some(better) = better {
+        warning.push_str(&format!("; use {group}/{better} {kind}"));
+    }
+    Some(warning)
 }
 
 fn selectable_fields(version: &Value) -> Vec<(Arc<str>, String)> {
@@ -202,6 +229,11 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     }
 }
 
+fn metadata_errors(new: &Value, old: &Value) -> Vec<FieldError> {
+    let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or_default();
+    names::validate_object_meta_update(&metadata(new), &metadata(old), &Path::new("metadata"))
+}
+
 impl Strategy for Custom {
     fn rules(&self) -> Rules {
         Rules {
@@ -241,7 +273,12 @@ impl Strategy for Custom {
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
         match subresource {
             "status" => self.own.validate_status_update(new, old, &NoRules),
-            _ => self.own.validate_update(new, old, &NoRules),
+            _ => {
+                // Compat: metadata are judged once for all kinds and once more for custom ones.
+                let mut errors = metadata_errors(new, old);
+                errors.extend(self.own.validate_update(new, old, &NoRules));
+                errors
+            }
         }
     }
 

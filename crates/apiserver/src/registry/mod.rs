@@ -77,6 +77,8 @@ pub struct Served {
     /// Absent for what is only answered, never kept: reviews and bindings.
     pub storage: Option<Arc<Storage>>,
     pub strategy: Arc<dyn Strategy>,
+    /// What users of this version are told with every answer.
+    pub deprecation: Option<String>,
     /// Why creating is refused although the resource is served, as while its definition goes away.
     pub create_refusal: Option<String>,
 }
@@ -104,6 +106,13 @@ impl Served {
 
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
+    }
+
+    /// Whether rules apply to the stored version: built-in kinds of one group are judged as they are
+    /// stored, all others as they were sent.
+    pub fn is_judged_as_stored(&self) -> bool {
+        self.source == Source::BuiltIn
+            && self.storage.as_ref().is_none_or(|storage| storage.group == self.gvk.group)
     }
 
     /// Whether objects are stored in the version served, so that stored bytes can be sent as they are.

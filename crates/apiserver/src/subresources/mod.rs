@@ -58,6 +58,8 @@ async fn token(call: &Call) -> Answer {
     let options = WriteOptions::read(&call.query, Write::Create)?;
     let mut request = codec::decode_as(call, &kind_of(call), options.validation)?;
     karmada_kinds::defaults::apply("authentication.k8s.io", "v1", "TokenRequest", &mut request);
+    let gvk = kind_of(call);
+    crate::managed::record_unstored(call, &mut request, &options, (&gvk, "token"));
     call.state.caches.catch_up().await;
     let issued = call.state.authentication.tokens.issue(
         &request,

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use karmada_apimachinery::field::{FieldError, Path};
+use karmada_apimachinery::gvk::GroupKind;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
@@ -65,11 +67,7 @@ pub(crate) async fn evict(call: &Arc<Call>) -> Answer {
     let gvk = super::kind_of(call);
     let eviction = codec::decode_as(call, &gvk, options.validation)?;
     if eviction.name() != call.name() {
-        return Err(Status::bad_request(format!(
-            "name in URL does not match name in Eviction object: {:?} != {:?}",
-            call.name(),
-            eviction.name()
-        )));
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let mut deletion =
         DeleteOptions::read(&call.query, eviction.get("deleteOptions").filter(|o| !o.is_null()))?;
@@ -88,10 +86,27 @@ pub(crate) async fn evict(call: &Arc<Call>) -> Answer {
             }
         }
     }
+    if !deletion.dry_run {
+        deletion.resource_version = mark_evicted(call, deletion.resource_version).await?;
+    }
     match delete::delete_object(call, call.name(), &deletion).await? {
         Outcome::Gone(_) | Outcome::Pending(_) => {
             present::encoded(StatusCode::CREATED, &success(), form)
         }
+    }
+}
+
+/// Notes in the pod why it goes; returns the version to delete if one was asked for.
+async fn mark_evicted(call: &Call, guarded: Option<String>) -> Result<Option<String>, Status> {
+    let current = write::load_existing(call, call.namespace(), call.name()).await?;
+    if guarded.as_deref().is_some_and(|version| version != current.value.resource_version()) {
+        return Ok(guarded);
+    }
+    let mut pod = current.value.clone();
+    subresource::mark_evicted(&mut pod, call.now());
+    match write::replace(call, &current, pod).await? {
+        write::Written::Stored(pod) => Ok(guarded.map(|_| pod.resource_version().to_owned())),
+        write::Written::Raced => Ok(guarded),
     }
 }
 
@@ -115,16 +130,42 @@ async fn store_budget(call: &Call, budget: Value) -> Result<(), Status> {
 
 /// `pods/log`: there is no node to ask.
 pub(crate) async fn log(call: &Call) -> Answer {
+    check_log_options(call)?;
     let pod = write::load_existing(call, call.namespace(), call.name()).await?.value;
-    let container = container(call, &pod)?;
+    container(call, &pod)?;
     let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();
     if node.is_empty() {
         let mut response = body::text(StatusCode::NO_CONTENT, "");
         response.headers_mut().remove(http::header::CONTENT_TYPE);
         return Ok(response);
     }
-    let _ = container;
     Err(unreachable_node(call, node).await)
+}
+
+fn check_log_options(call: &Call) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    for (name, least) in [("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)] {
+        let number = call.query.non_empty(name).and_then(|text| text.parse::<i64>().ok());
+        if let Some(number) = number.filter(|number| *number < least) {
+            let why = if least == 0 {
+                "must be greater than or equal to 0"
+            } else {
+                "must be greater than 0"
+            };
+            errors.push(FieldError::invalid(&Path::new(name), number, why));
+        }
+    }
+    let both = call.query.non_empty("sinceSeconds").is_some()
+        && call.query.non_empty("sinceTime").is_some();
+    if both {
+        let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+        errors.push(FieldError::forbidden(&Path::new("[]"), why));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind { group: String::new(), kind: "PodLogOptions".into() };
+    Err(Status::invalid(&kind, call.name(), &errors))
 }
 
 async fn unreachable_node(call: &Call, node: &str) -> Status {

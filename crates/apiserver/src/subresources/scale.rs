@@ -14,7 +14,7 @@ use karmada_apimachinery::{Value, decode, json, patch};
 use crate::call::Call;
 use crate::codec;
 use crate::handlers::options::{FieldValidation, Write, WriteOptions};
-use crate::handlers::patch::Kind;
+use crate::handlers::patch::{Kind, bad_patch};
 use crate::handlers::update::{self, Change};
 use crate::handlers::{Answer, present, write};
 use crate::http::negotiate::{Representation, Transforms};
@@ -136,7 +136,7 @@ async fn patch(call: &Call, paths: &ScalePaths) -> Answer {
         };
         match schema {
             Some(schema) => decode::normalise(patched, schema)
-                .map_err(|error| Status::bad_request(error.to_string())),
+                .map_err(|error| bad_patch(call, error.to_string())),
             None => Ok(patched),
         }
     })
@@ -174,7 +174,9 @@ async fn write_scale(
         };
         let before = view(call, old, paths)?;
         let mut after = make(&before)?;
-        check(&after, call.name())?;
+        if call.served.source == Source::BuiltIn {
+            check(&after, call.name())?;
+        }
         if !applies {
             let gvk = scale_kind();
             let ctx = context(call, &options_named, &gvk);

@@ -19,7 +19,7 @@ pub(super) fn prepare_create(pod: &mut Value) {
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
             "lastProbeTime": null,
-            "lastTransitionTime": null,
+            "lastTransitionTime": pod.at(&["metadata", "creationTimestamp"]),
         });
         pod.set(&["status", "conditions"], json!([gated]));
     }

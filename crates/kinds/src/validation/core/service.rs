@@ -340,9 +340,8 @@ fn check_traffic(service: &At<'_>, errs: &mut Errors) {
         if health.int() != 0 {
             errs.invalid_int(&health, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
         }
-    } else if health.int() == 0 {
-        errs.required(&health, "");
-    } else {
+    } else if health.int() != 0 {
+        // Without a number one is allocated after validation.
         errs.in_range(&health, 1, 65535);
     }
     let internal = spec.field("internalTrafficPolicy");

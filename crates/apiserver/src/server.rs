@@ -10,6 +10,7 @@ use http::{Request, Response};
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::GroupResource;
 use karmada_store::Store;
+use karmada_store::compaction::{self, Policy};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -134,16 +135,10 @@ impl Builder {
 
 /// Forgets history that is older than the interval, again and again.
 async fn compact_regularly(state: Arc<State>) {
-    let mut reached = state.store.revision();
-    loop {
-        tokio::select! {
-            () = state.stop.cancelled() => return,
-            () = tokio::time::sleep(state.config.compaction_interval) => {}
-        }
-        if let Err(error) = state.store.compact(reached).await {
-            tracing::warn!(%error, "compact the store");
-        }
-        reached = state.store.revision();
+    let policy = Policy::keeping(state.config.compaction_interval);
+    tokio::select! {
+        () = state.stop.cancelled() => {}
+        () = compaction::compact_regularly(state.store.clone(), policy) => {}
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            interval: Duration::from_secs(60),
+            interval: Duration::from_secs(30),
             keep: Duration::from_secs(5 * 60),
             max_revisions: 200_000,
         }
@@ -31,10 +31,11 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Compacts every `interval` to where the store was one interval earlier, as a Kubernetes API
-    /// server does with `--etcd-compaction-interval`.
-    pub fn every(interval: Duration) -> Self {
-        Self { interval, keep: interval, ..Self::default() }
+    /// Keeps history for this long. For half a minute that is what a Kubernetes API server does
+    /// with `--etcd-compaction-interval`; longer times are looked after more often, so that a
+    /// burst of writes is noticed in between.
+    pub fn keeping(keep: Duration) -> Self {
+        Self { interval: keep.min(Duration::from_secs(30)), keep, ..Self::default() }
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn compacts_in_the_background_on_the_clock_it_is_given() {
         let store = Arc::new(Memory::new());
-        let policy = Policy::every(Duration::from_secs(30));
+        let policy = Policy::keeping(Duration::from_secs(30));
         let task = tokio::spawn(compact_regularly(store.clone(), policy));
         store.put("/a", "1".into(), Expect::Any).await.unwrap();
         tokio::time::sleep(Duration::from_secs(29)).await;

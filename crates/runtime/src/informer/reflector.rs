@@ -79,7 +79,13 @@ impl Reflector {
 
     async fn pause(&mut self, error: &Error) {
         let pause = self.backoff.next_delay();
-        warn!(%error, again_ms = pause.as_millis(), "objects could not be followed");
+        let again_ms = pause.as_millis();
+        if error.is_not_found() {
+            // Kinds come and go with their definitions.
+            debug!(again_ms, "the resource is not served");
+        } else {
+            warn!(%error, again_ms, "objects could not be followed");
+        }
         tokio::time::sleep(pause).await;
     }
 

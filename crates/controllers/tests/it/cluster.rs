@@ -50,10 +50,15 @@ impl Keys for TestKeys {
     }
 }
 
-/// Making keys is slow, so all tests share them.
-fn key() -> &'static str {
-    static KEY: OnceLock<String> = OnceLock::new();
-    KEY.get_or_init(|| Authority::generate_key().unwrap())
+/// Key and certificate of the authority; making them is slow, so all tests share them.
+fn authority_pem() -> &'static (String, String) {
+    static PEM: OnceLock<(String, String)> = OnceLock::new();
+    PEM.get_or_init(|| {
+        let key = Authority::generate_key().unwrap();
+        let (begin, end) = ("2025-01-01T00:00:00Z".parse(), "2036-01-01T00:00:00Z".parse());
+        let authority = Authority::self_signed("test", &key, begin.unwrap(), end.unwrap()).unwrap();
+        (key, authority.certificate_pem())
+    })
 }
 
 pub(crate) struct Cluster {
@@ -65,20 +70,19 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn plane() -> Self {
-        Self::start(Role::Plane).await
+        Self::start(Role::Plane, Memory::new()).await
     }
 
     pub(crate) async fn member() -> Self {
-        Self::start(Role::Member).await
+        Self::start(Role::Member, Memory::new()).await
     }
 
-    async fn start(role: Role) -> Self {
+    /// A cluster on a store that may have been used before; clones of a store are the same one.
+    pub(crate) async fn start(role: Role, store: Memory) -> Self {
         let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
-        let now = clock.now();
-        let (begin, end) =
-            (now - SignedDuration::from_hours(1), now + SignedDuration::from_hours(87_600));
-        let authority = Authority::self_signed("test", key(), begin, end).unwrap();
-        let signing = SigningKey::from_pem(key().as_bytes()).unwrap();
+        let (key, certificate) = authority_pem();
+        let authority = Authority::from_pem(certificate, key).unwrap();
+        let signing = SigningKey::from_pem(key.as_bytes()).unwrap();
         let tokens = Arc::new(TokenIssuer::new(token::DEFAULT_ISSUER, signing, Vec::new()));
         let trust = Trust {
             client_certs: None,
@@ -91,7 +95,7 @@ impl Cluster {
         let own = clock.clone();
         let time: karmada_apiserver::auth::Clock = Arc::new(move || -> Timestamp { own.now() });
         let config = Config { role, ..Config::default() };
-        let builder = Server::builder(config, Arc::new(Memory::new()), trust).clock(time);
+        let builder = Server::builder(config, Arc::new(store), trust).clock(time);
         let server = builder.start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
         let client = Client::in_process(server.handle().acting_as(admin));

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use karmada_apimachinery::json;
+use karmada_apiserver::Role;
 use karmada_client::Propagation::Background;
+use karmada_store::{Memory, Store};
 
 use crate::cluster::Cluster;
 
@@ -61,4 +63,26 @@ async fn finished_jobs_go_when_their_time_is_over() {
     tokio::time::sleep(Duration::from_secs(15)).await;
     cluster.eventually_gone("jobs.batch", "a", "job").await;
     cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_with_nothing_changed_writes_nothing() {
+    for role in [Role::Plane, Role::Member] {
+        let store = Memory::new();
+        let cluster = Cluster::start(role, store.clone()).await;
+        cluster.namespace("a").await;
+        let owner = cluster.config_map("a", "owner", &[]).await;
+        cluster.config_map("a", "child", &[crate::cluster::owned_by(&owner, true)]).await;
+        cluster.create("serviceaccounts", "a", json!({"metadata": {"name": "robot"}})).await;
+        let secret = json!({"type": "kubernetes.io/service-account-token", "metadata": {
+            "name": "token", "annotations": {"kubernetes.io/service-account.name": "robot"}}});
+        cluster.create("secrets", "a", secret).await;
+        cluster.settle().await;
+        cluster.stop().await;
+        let revision = store.revision();
+        let cluster = Cluster::start(role, store.clone()).await;
+        cluster.settle().await;
+        assert_eq!(store.revision(), revision, "{role:?}");
+        cluster.stop().await;
+    }
 }

@@ -166,3 +166,63 @@ fn is_relevant_change(old: &ResourceBinding, new: &ResourceBinding) -> bool {
         || (has_components && names(old) != names(new))
         || components(old) != components(new)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Settings;
+    use serde_json::{Value, json};
+
+    fn binding(replicas: i32, cpu: &str) -> ResourceBinding {
+        serde_json::from_value(json!({
+            "metadata": {"name": "b", "namespace": "ns"},
+            "spec": {
+                "clusters": [{"name": "m", "replicas": replicas}],
+                "replicaRequirements": {"resourceRequest": {"cpu": cpu, "memory": "1Gi", "x": "1"}},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn settings(overall: Value, used: Value) -> Settings {
+        let quota = serde_json::from_value(json!({
+            "metadata": {"name": "q", "namespace": "ns"},
+            "spec": {"overall": overall}, "status": {"overallUsed": used},
+        }));
+        Settings { quotas: vec![quota.unwrap()], ..Settings::default() }
+    }
+
+    fn used(uses: &[QuotaUse]) -> Value {
+        serde_json::to_value(&uses[0].overall_used).unwrap()
+    }
+
+    #[test]
+    fn an_admitted_binding_is_added_to_what_its_quotas_count() {
+        let settings = settings(json!({"cpu": "3", "memory": "8Gi"}), json!({"cpu": "500m"}));
+        let uses = admit(&binding(2, "1"), None, &settings).unwrap();
+        assert_eq!(used(&uses), json!({"cpu": "2500m", "memory": "2Gi"}));
+        let uses = admit(&binding(1, "1"), Some(&binding(0, "1")), &settings).unwrap();
+        assert_eq!(used(&uses), json!({"cpu": "1500m", "memory": "1Gi"}));
+    }
+
+    #[test]
+    fn changes_that_use_nothing_more_touch_no_quota() {
+        let settings = settings(json!({"cpu": "1"}), json!({"cpu": "9"}));
+        assert_eq!(admit(&binding(2, "1"), Some(&binding(2, "1")), &settings), Ok(Vec::new()));
+        assert_eq!(admit(&binding(2, "0"), None, &settings), Ok(Vec::new()));
+        let mut unscheduled = binding(2, "1");
+        unscheduled.spec.clusters.clear();
+        assert_eq!(admit(&unscheduled, None, &settings), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_shrinking_binding_is_refused_while_the_total_stays_over_the_limit() {
+        let settings = settings(json!({"cpu": "1"}), json!({"cpu": "9"}));
+        let denial = admit(&binding(1, "1"), Some(&binding(2, "1")), &settings).unwrap_err();
+        assert_eq!((denial.code, denial.reason), (403, "QuotaExceeded"));
+        assert_eq!(
+            denial.message,
+            "FederatedResourceQuota(ns/q) exceeded for resource cpu: requested sum 8, limit 1."
+        );
+    }
+}

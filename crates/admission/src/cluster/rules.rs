@@ -1,113 +1,20 @@
-//! `Cluster` as the API server handles it: prepared, validated, brought into canonical form, shown in tables.
-//! Writes of the status subresource go through none of this, as in the original.
+//! What a Cluster must look like. Errors about the whole spec print it with the names that the original's
+//! server uses inside.
 
-use jiff::Timestamp;
 use karmada_api::cluster::{
-    Cluster, ClusterSpec, ClusterStatus, ResourceModel, ResourceModelRange,
+    Cluster, ClusterSpec, LocalSecretReference, ResourceModel, ResourceModelRange,
 };
-use karmada_api::conditions;
 use karmada_api::core::{Quantity, Taint, TaintEffect};
-use karmada_api::features::{Gate, Gates};
-use karmada_api::wire::{Time, Uint};
-use karmada_apimachinery::Value;
 use karmada_apimachinery::field::{FieldError, Path, Shown};
 use karmada_apimachinery::names::{
     label_value, qualified_name, validate_object_meta, validate_object_meta_update,
 };
-use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
-use karmada_apimachinery::quantity::Format;
-use serde_json::json;
 
 use crate::rules::{cluster_name, each};
 use crate::show::{go_text, shown};
 use crate::url;
 
-const GIB: i64 = 1 << 30;
-/// Bounds of the default classes: CPUs, and memory in GiB; the last class has no upper bound.
-const DEFAULT_MODELS: [(i64, i64); 9] =
-    [(0, 0), (1, 4), (2, 16), (4, 32), (8, 64), (16, 128), (32, 256), (64, 512), (128, 1024)];
 const ENDPOINT_FORM: &str = "; desired format: hostname, hostname:port, IP or IP:port";
-
-/// Reads a Cluster; what does not fit the type is named.
-pub fn decode(object: &Value) -> Result<Cluster, String> {
-    crate::decode::decode(object).map_err(|denial| denial.message)
-}
-
-/// Clears what the client may not set and fills in what it left out.
-pub fn prepare_create(cluster: &mut Cluster, gates: &Gates) {
-    cluster.status = ClusterStatus::default();
-    cluster.metadata.generation = 1;
-    if !gates.is_on(Gate::CustomizedClusterResourceModeling) {
-        return;
-    }
-    if cluster.spec.resource_models.is_empty() {
-        cluster.spec.resource_models = default_models();
-    } else {
-        close_models(&mut cluster.spec.resource_models);
-    }
-}
-
-/// Keeps the stored status and counts changes of the spec.
-pub fn prepare_update(cluster: &mut Cluster, old: &Cluster, gates: &Gates) {
-    cluster.status = old.status.clone();
-    if cluster.spec != old.spec {
-        cluster.metadata.generation = old.metadata.generation + 1;
-    }
-    if gates.is_on(Gate::CustomizedClusterResourceModeling) {
-        close_models(&mut cluster.spec.resource_models);
-    }
-}
-
-/// Brings a valid object into the form in which it is stored.
-pub fn canonicalize(cluster: &mut Cluster, now: Timestamp) {
-    for taint in &mut cluster.spec.taints {
-        if taint.effect == TaintEffect::NoExecute {
-            taint.time_added.get_or_insert(Time::from(now));
-        }
-    }
-    let spec = &mut cluster.spec;
-    if !spec.zone.is_empty() && spec.zones.is_empty() {
-        spec.zones.push(std::mem::take(&mut spec.zone));
-    }
-}
-
-/// The classes of node sizes of a cluster that says nothing about them.
-pub fn default_models() -> Vec<ResourceModel> {
-    let bound = |index: usize, memory: bool| match DEFAULT_MODELS.get(index) {
-        Some((_, gib)) if memory => gib * GIB,
-        Some((cpus, _)) => *cpus,
-        None => i64::MAX,
-    };
-    let range = |name: &str, format, index, memory| ResourceModelRange {
-        name: name.to_owned(),
-        min: Quantity::new(bound(index, memory), format),
-        max: Quantity::new(bound(index + 1, memory), format),
-    };
-    (0..DEFAULT_MODELS.len())
-        .map(|index| ResourceModel {
-            grade: Uint(index as u64),
-            ranges: vec![
-                range("cpu", Format::DecimalSi, index, false),
-                range("memory", Format::BinarySi, index, true),
-            ],
-        })
-        .collect()
-}
-
-/// Sorts the classes; the first starts at nothing, the last has no end.
-fn close_models(models: &mut [ResourceModel]) {
-    models.sort_by_key(|model| model.grade);
-    if let Some(first) = models.first_mut() {
-        for range in &mut first.ranges {
-            range.min = Quantity::new(0, range.min.format());
-        }
-    }
-    if let Some(last) = models.last_mut() {
-        for range in &mut last.ranges {
-            range.max = Quantity::new(i64::MAX, range.max.format());
-        }
-    }
-}
 
 /// Validates a new cluster.
 pub fn validate_create(cluster: &Cluster) -> Vec<FieldError> {
@@ -310,7 +217,7 @@ fn internal_spec(spec: &ClusterSpec) -> String {
     if !spec.id.is_empty() {
         fields.push(format!("\"id\":{}", go_text(&spec.id)));
     }
-    let reference = |reference: &Option<karmada_api::cluster::LocalSecretReference>| {
+    let reference = |reference: &Option<LocalSecretReference>| {
         reference.as_ref().map_or("null".to_owned(), |r| {
             format!("{{\"Namespace\":{},\"Name\":{}}}", go_text(&r.namespace), go_text(&r.name))
         })
@@ -350,67 +257,4 @@ fn internal_models(models: &[ResourceModel]) -> String {
     };
     let models: Vec<String> = models.iter().map(model).collect();
     format!("[{}]", models.join(","))
-}
-
-/// Definitions of the columns of a table of clusters: name, priority, description.
-pub const COLUMNS: [(&str, i32, &str); 10] = [
-    ("Name", 0, "Name of the cluster."),
-    ("Version", 0, "Kubernetes version of the cluster."),
-    ("Mode", 0, "Who applies Works in the cluster: Push or Pull."),
-    ("Ready", 0, "Whether the cluster can take workloads."),
-    ("Age", 0, "Time since the cluster was registered."),
-    ("Zones", 1, "Failure zones of the cluster."),
-    ("Region", 1, "Region of the cluster."),
-    ("Provider", 1, "Cloud provider of the cluster."),
-    ("API-Endpoint", 1, "URL of the cluster's API server."),
-    ("Proxy-URL", 1, "Proxy on the way to the cluster."),
-];
-
-/// The column definitions as they stand in a Table.
-pub fn column_definitions() -> Vec<Value> {
-    COLUMNS
-        .iter()
-        .map(|(name, priority, description)| {
-            let format = if *name == "Name" { "name" } else { "" };
-            json!({
-                "name": name, "type": "string", "format": format,
-                "description": description, "priority": priority,
-            })
-        })
-        .collect()
-}
-
-/// The cells of a cluster's row; `age` is the printed age.
-pub fn cells(object: &Value, age: &str) -> Vec<Value> {
-    let text = |path: &[&str]| object.str_at(path).unwrap_or_default();
-    let or_none = |text: &str| if text.is_empty() { "<none>".to_owned() } else { text.to_owned() };
-    let is_ready = |condition: &&Value| condition["type"] == conditions::cluster::READY;
-    let ready = object
-        .list_at(&["status", "conditions"])
-        .iter()
-        .find(is_ready)
-        .and_then(|condition| condition.str_at(&["status"]))
-        .unwrap_or("Unknown");
-    let zones: Vec<&str> =
-        object.list_at(&["spec", "zones"]).iter().filter_map(Value::as_str).collect();
-    vec![
-        object.name().into(),
-        text(&["status", "kubernetesVersion"]).into(),
-        text(&["spec", "syncMode"]).into(),
-        ready.into(),
-        age.into(),
-        or_none(&zones.join(",")).into(),
-        or_none(text(&["spec", "region"])).into(),
-        or_none(text(&["spec", "provider"])).into(),
-        text(&["spec", "apiEndpoint"]).into(),
-        or_none(text(&["spec", "proxyURL"])).into(),
-    ]
-}
-
-/// Writes a typed cluster back into the object it was read from, keeping server-owned metadata.
-pub fn encode(cluster: &Cluster) -> Value {
-    let mut object = serde_json::to_value(cluster).unwrap_or_default();
-    object.set(&["apiVersion"], "cluster.karmada.io/v1alpha1");
-    object.set(&["kind"], "Cluster");
-    object
 }

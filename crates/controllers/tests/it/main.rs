@@ -7,4 +7,5 @@ mod cluster;
 mod garbage;
 mod identities;
 mod namespaces;
+mod remote;
 mod upkeep;

@@ -1,7 +1,12 @@
 //! One binary, many programs: argv[0] or the subcommand picks the component.
 
 mod apiserver;
+mod crds;
 mod keys;
+mod names;
+mod stdout;
+mod version;
+mod webhook;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -31,10 +36,16 @@ enum LogFormat {
 enum Command {
     /// Serves the Kubernetes API, without anything of Karmada.
     Apiserver(apiserver::Args),
+    /// Prints the custom resource definitions, for use on any API server.
+    Crds(crds::Args),
+    /// Prints what the program is made from and which features are on.
+    Version(version::Args),
+    /// Serves the admission of Karmada's kinds over HTTPS, for use behind any API server.
+    Webhook(webhook::Args),
 }
 
 fn main() -> anyhow::Result<()> {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(names::arguments(std::env::args_os()));
     let log = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&cli.log_level))
         .with_writer(std::io::stderr);
@@ -48,6 +59,9 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(async {
         match cli.command {
             Command::Apiserver(args) => apiserver::run(args).await,
+            Command::Crds(args) => crds::run(&args),
+            Command::Version(args) => version::run(&args),
+            Command::Webhook(args) => webhook::run(args).await,
         }
     })
 }

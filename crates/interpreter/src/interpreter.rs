@@ -10,12 +10,12 @@ use karmada_api::config::{
 };
 use karmada_api::work::{AggregatedStatusItem, Component};
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::Gvk;
+use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectExt;
 
 use crate::customization::{Customizations, Scripts};
 use crate::error::{Error, Result};
-use crate::lua::Limits;
+use crate::lua::{Call, Limits};
 use crate::rules::{Members, Replicas, Rules, find};
 use crate::webhook::{self, Caller, Extra, Hook, Webhooks};
 use crate::{Operation, dependency, native, thirdparty};
@@ -122,7 +122,7 @@ impl Interpreter {
             return Some(Answerer::Declarative(scripts));
         }
         if let Some(caller) = &self.caller {
-            let gvk = karmada_apimachinery::gvk::GroupVersion::parse(api_version)?.with_kind(kind);
+            let gvk = GroupVersion::parse(api_version).unwrap_or_default().with_kind(kind);
             if let Some(hook) = self.webhooks.load().find(&gvk, operation) {
                 return Some(Answerer::Webhook(caller.clone(), hook.clone()));
             }
@@ -301,8 +301,8 @@ impl Interpreter {
         Ok(references)
     }
 
-    fn call_settings(&self) -> crate::lua::Call<'_> {
-        crate::lua::Call { gates: self.gates, limits: &self.limits, clock: &*self.clock }
+    fn call_settings(&self) -> Call<'_> {
+        Call { gates: self.gates, limits: &self.limits, clock: &*self.clock }
     }
 }
 

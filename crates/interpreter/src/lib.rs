@@ -18,6 +18,8 @@ mod pod;
 mod rules;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod thirdparty;
 pub mod webhook;
 

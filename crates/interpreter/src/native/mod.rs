@@ -9,6 +9,7 @@ mod retain;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use health::{converged, replicas_converged};
 pub(crate) use reflect::whole as reflect_whole;
 
 use crate::rules::Rules;

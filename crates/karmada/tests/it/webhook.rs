@@ -279,3 +279,28 @@ fn a_link_with_the_name_of_a_program_is_that_program() {
     let nearest = output(&other, &["webhok"]).unwrap_err();
     assert!(nearest.contains("'webhook'"), "{nearest}");
 }
+
+#[test]
+fn what_is_missing_at_the_start_is_named() {
+    let program = Path::new(BINARY);
+    let empty = tempfile::TempDir::new().unwrap();
+    let without = format!("--cert-dir={}", empty.path().display());
+    let error = output(program, &["webhook", &without]).unwrap_err();
+    assert!(error.contains("read the serving certificate") && error.contains("tls.crt"), "{error}");
+
+    let certificates = Certificates::new();
+    let directory = format!("--cert-dir={}", certificates.directory.path().display());
+    let error = output(program, &["webhook", &directory, "--kubeconfig=/nowhere"]).unwrap_err();
+    assert!(error.contains("/nowhere"), "{error}");
+
+    let nonsense = certificates.directory.path().join("tls.key");
+    let arguments = ["crds", "--conversion-url=https://a", "--ca-file", nonsense.to_str().unwrap()];
+    let error = output(program, &arguments).unwrap_err();
+    assert!(error.contains("tls.key holds no certificate in PEM"), "{error}");
+}
+
+#[test]
+fn it_ends_in_peace_when_asked_to() {
+    let mut webhook = Webhook::alone(&[]);
+    assert!(webhook.terminate().success());
+}

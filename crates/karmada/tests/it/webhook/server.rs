@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,6 +105,15 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Asks the program to end and waits until it has.
+    fn terminate(&mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        self.child.wait().unwrap()
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.child.kill().ok();
@@ -163,6 +172,10 @@ impl Webhook {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.process.address("serving hooks")
+    }
+
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.process.terminate()
     }
 
     pub(crate) fn url(&self) -> String {

@@ -25,7 +25,8 @@ pub enum Error {
     NotImplemented(Operation),
     #[error("default interpreter for operation {operation} not found: {gvk}")]
     NoInterpreter { operation: Operation, gvk: Gvk },
-    #[error("customization {customization}: {source}")]
+    /// Compat: the name of the customization is not part of the words; events show them.
+    #[error("{source}")]
     Script { customization: String, source: ScriptError },
     #[error("webhook {hook}: {problem}")]
     Webhook { hook: String, problem: String },

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use mlua::Lua;
 
 /// Instructions between two looks at the budget.
-pub(super) const STRIDE: u32 = 500;
+pub(super) const STRIDE: u32 = 100;
 
 /// Memory a script may fill before filling more costs fuel: copying it around takes time that
 /// instructions do not show.
-const FREE_GROWTH: usize = 4 << 20;
+const FREE_GROWTH: usize = 256 << 10;
 
 #[derive(Default)]
 pub(super) struct Budget {
@@ -47,15 +47,20 @@ impl Budget {
     /// Pays for one stride of instructions.
     pub(super) fn spend_stride(&self, lua: &Lua) -> mlua::Result<()> {
         let grown = lua.used_memory().saturating_sub(self.baseline.get());
-        let copying = grown.saturating_sub(FREE_GROWTH) / 16;
+        let copying = grown.saturating_sub(FREE_GROWTH) / 32;
         self.settle(u64::from(STRIDE) + copying as u64)
     }
 
-    /// Pays for a function that may walk through all of the script's data.
-    pub(super) fn spend_scan(&self, lua: &Lua) -> mlua::Result<()> {
+    /// Pays for the start of a walk through a table: it may first have to pass by many empty places.
+    pub(super) fn spend_walk(&self, lua: &Lua) -> mlua::Result<()> {
         let used = lua.used_memory();
-        let grown = used.saturating_sub(self.baseline.get()).saturating_sub(FREE_GROWTH);
-        self.settle((grown / 64 + used / 65_536) as u64 + 1)
+        let grown = used.saturating_sub(self.baseline.get());
+        self.settle((grown / 512 + used / 4096) as u64 + 1)
+    }
+
+    /// Pays for work that is known beforehand.
+    pub(super) fn spend_steps(&self, steps: u64) -> mlua::Result<()> {
+        self.settle(steps.saturating_add(1))
     }
 
     fn settle(&self, fuel: u64) -> mlua::Result<()> {

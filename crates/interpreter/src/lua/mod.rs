@@ -35,7 +35,8 @@ pub enum ScriptError {
     FunctionMissing(&'static str),
     #[error("{0} is not a function: {1}")]
     NotAFunction(&'static str, &'static str),
-    #[error("run {function}: {problem}")]
+    /// Compat: only what the script says, as events show it.
+    #[error("{problem}")]
     Run { function: &'static str, problem: String },
     #[error("run {0}: too many instructions")]
     OutOfFuel(&'static str),
@@ -60,7 +61,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { fuel: 50_000_000, memory: 64 << 20 }
+        Self { fuel: 100_000_000, memory: 64 << 20 }
     }
 }
 

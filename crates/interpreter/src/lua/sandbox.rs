@@ -26,7 +26,10 @@ pub(super) fn build(lua: &Lua, surroundings: &Surroundings) -> mlua::Result<Tabl
     host.raw_set("kube", kube::module(lua, surroundings)?)?;
 
     let budget = surroundings.budget.clone();
-    host.raw_set("scan", lua.create_function(move |lua, ()| budget.spend_scan(lua))?)?;
+    host.raw_set("walk", lua.create_function(move |lua, ()| budget.spend_walk(lua))?)?;
+    let budget = surroundings.budget.clone();
+    let steps = move |_: &Lua, steps: f64| budget.spend_steps(steps as u64);
+    host.raw_set("steps", lua.create_function(steps)?)?;
     let budget = surroundings.budget.clone();
     host.raw_set("is_stopped", lua.create_function(move |_, ()| Ok(budget.is_exhausted()))?)?;
 

@@ -66,7 +66,7 @@ impl Vm {
             return Ok(function.clone());
         }
         // Text only: a crafted binary chunk could break out.
-        let chunk = self.lua.load(&*script.source).set_mode(ChunkMode::Text).set_name("=script");
+        let chunk = self.lua.load(&*script.source).set_mode(ChunkMode::Text).set_name("=<string>");
         let function = chunk.into_function().map_err(|e| ScriptError::Compile(e.to_string()))?;
         if self.compiled.len() >= MAX_COMPILED {
             self.compiled.clear();
@@ -134,12 +134,36 @@ fn failure(function: &'static str, budget: &Budget, error: &mlua::Error) -> Scri
         mlua::Error::MemoryError(_) => ScriptError::OutOfMemory(function),
         mlua::Error::CallbackError { cause, .. } => failure(function, budget, cause),
         mlua::Error::RuntimeError(problem) => {
-            // The trace tells about the host, not about the script.
-            let problem = problem.split("\nstack traceback:").next().unwrap_or_default();
-            ScriptError::Run { function, problem: problem.to_owned() }
+            ScriptError::Run { function, problem: retold(problem) }
         }
         other => ScriptError::Run { function, problem: other.to_string() },
     }
+}
+
+/// Compat: the trace of a failed script in the words of the original, since it ends up in events. Functions
+/// of the host are marked `[G]`, the function that was asked for counts as the main chunk.
+fn retold(problem: &str) -> String {
+    let Some((message, trace)) = problem.split_once("\nstack traceback:") else {
+        return problem.to_owned();
+    };
+    let is_own =
+        |line: &&str| line.starts_with("<string>:") || line.starts_with("[C]: in function '");
+    let mut lines: Vec<_> = trace
+        .lines()
+        .map(str::trim)
+        .filter(is_own)
+        .map(|line| line.replacen("[C]", "[G]", 1))
+        .collect();
+    while lines.last().is_some_and(|line| line.starts_with("[G]")) {
+        lines.pop();
+    }
+    if let Some(outermost) = lines.last_mut()
+        && let Some((place, _)) = outermost.split_once(": in ")
+    {
+        *outermost = format!("{place}: in main chunk");
+    }
+    lines.push("[G]: ?".to_owned());
+    format!("{message}\nstack traceback:\n\t{}", lines.join("\n\t"))
 }
 
 /// Takes the state of this thread, or makes one.

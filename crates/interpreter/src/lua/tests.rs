@@ -4,6 +4,8 @@ use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::work::AggregatedStatusItem;
 use karmada_apimachinery::{Value, json};
 
+use proptest::prelude::*;
+
 use super::Limits;
 use crate::testing::{NOW, interpreter, members};
 use crate::{Interpreter, Operation};
@@ -173,6 +175,13 @@ fn values_pass_through_as_lua_sees_them() {
         ("os.time()", json!(1_772_366_400)),
         ("os.date('!%Y-%m-%dT%H:%M:%SZ')", json!(NOW)),
         ("os.date('*t', 0).year", json!(1970)),
+        (
+            "os.date('%a %A %b %B %d %F %H %I %m %M %p %P %S %y %Y %z %Z %w %% %q', 0)",
+            json!(
+                "Thu Thursday Jan January 01 1970-01-01 00 12 01 00 AM am 00 70 1970 +0000 UTC 4 % %q"
+            ),
+        ),
+        ("os.date('%x %X %c', 0)", json!("01/01/70 00:00:00 01 Jan 70 00:00 UTC")),
         ("os.time({year = 1970, month = 1, day = 2, hour = 0})", json!(86_400)),
     ];
     for (expression, expected) in cases {
@@ -342,6 +351,57 @@ fn hostile_scripts_are_stopped() {
     // The next script finds a working sandbox.
     assert_eq!(evaluate("1 + 1"), Ok(json!(2)));
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Programs put together from pieces, most of them nonsense: each ends, and leaves a working sandbox.
+    #[test]
+    fn any_program_ends(pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 1..8), noise in "\\PC{0,20}") {
+        let body = pieces.join(" ");
+        let _ = run(&format!("local x, s, t = 1, 'aab', {{1, 2, a = {{}}}}\nfunction ReflectStatus(obj) {body} return {{ v = x }} end"));
+        let _ = run(&format!("{noise} {body}"));
+        prop_assert_eq!(evaluate("1 + 1"), Ok(json!(2)));
+    }
+}
+
+const PIECES: &[&str] = &[
+    "while x do x = x + 1 end",
+    "for i = 1, 1e6 do s = s .. 'b' end",
+    "for k, v in pairs(t) do t[k] = nil end",
+    "for k, v in pairs(t) do t[#t + 1] = v end",
+    "repeat t = { t } until false",
+    "pcall(function() while true do end end)",
+    "xpcall(error, function(e) return e .. e end)",
+    "pcall(pcall, pcall, pcall)",
+    "s = s:upper():lower():reverse():sub(-2)",
+    "x = s:find('(a*)*b', -5)",
+    "x = s:match('%f[%w]()%b()%1')",
+    "for w in s:gmatch('.-') do x = w end",
+    "x = string.format('%5.3s %d %q', s, 3, s)",
+    "x = os.date(s, 1e18)",
+    "x = os.time({ year = 1e9, month = -5, day = 1e5 })",
+    "x = require('kube').resourceAdd(s, 'x')",
+    "x = require('kube').accuratePodRequirements({ spec = { containers = t } })",
+    "x = require('kube').getPodDependencies(t, x)",
+    "t[0 / 0] = 1",
+    "t.t = t",
+    "x = t",
+    "x = unpack(t, 1, 1e8)",
+    "x = s:byte(1, -1)",
+    "table.sort(t, function() return true end)",
+    "table.insert(t, 1e9, x)",
+    "x = table.concat(t)",
+    "x = math.huge",
+    "x = tostring(t) .. tostring(print)",
+    "error(t)",
+    "error()",
+    "setmetatable(t, {})",
+    "_G._G = nil string = nil",
+    "return ReflectStatus(obj)",
+    "x = ReflectStatus",
+    "end end end",
+];
 
 #[test]
 fn large_objects_can_be_walked_and_copied() {

@@ -1,6 +1,7 @@
 //! Chores of the workspace. Each is a function in a file of its own and a row in [`TASKS`].
 
 mod generate;
+mod golden;
 mod metadata;
 mod parity;
 mod tidy;
@@ -23,6 +24,11 @@ const TASKS: &[Task] = &[
         name: "tidy",
         about: "check the map, dependency directions, licences, banned crates and forgotten tests",
         run: tidy::run,
+    },
+    Task {
+        name: "golden",
+        about: "import DIR: take recordings of a real API server into the repository",
+        run: golden::run,
     },
     Task {
         name: "parity",

@@ -151,7 +151,7 @@ impl Follower {
             return;
         }
         let Some(storage) = self.open(definition, &name, &basis).await else { return };
-        let served = Custom::serve(definition, &storage);
+        let served = Custom::serve(definition, &storage, self.state.converter.as_ref());
         let before = self.registered.remove(&name);
         let removed = before.map(|before| before.served).unwrap_or_default();
         self.state.registry.replace(&removed, served.clone());

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use jiff::Timestamp;
-use karmada_apimachinery::gvk::GroupResource;
+use karmada_apimachinery::gvk::{GroupResource, Gvk};
 use karmada_store::Store;
 use karmada_store::compaction::{self, Policy};
 use tokio::net::TcpListener;
@@ -24,7 +24,10 @@ use crate::cache::{Caches, Reading};
 use crate::config::Config;
 use crate::http::body::Body;
 use crate::http::listener::{self, TlsConfig};
-use crate::registry::{BuiltIn, Registry, Storage, VersionPlace};
+use crate::registry::{
+    BuiltIn, Converter, Registry, Served, ServedSubresource, Source, Storage, Strategy,
+    VersionPlace,
+};
 use crate::state::{CachedObjects, Parts, State};
 use crate::{admission, bootstrap, service};
 
@@ -58,9 +61,35 @@ pub struct Builder {
     clock: Clock,
     admission: Vec<Arc<dyn Admission>>,
     extra_authorizers: Vec<Arc<dyn ExtraAuthorizer>>,
+    natives: Vec<Native>,
+    converter: Option<Arc<dyn Converter>>,
+}
+
+/// A cluster-scoped resource of the embedding program, kept and served like a built-in one.
+pub struct Native {
+    pub gvk: Gvk,
+    pub plural: String,
+    pub singular: String,
+    /// What all its keys start with, trailing slash included.
+    pub storage_prefix: String,
+    pub subresources: Vec<ServedSubresource>,
+    pub place: VersionPlace,
+    pub strategy: Arc<dyn Strategy>,
 }
 
 impl Builder {
+    /// Serves a resource of the embedding program.
+    pub fn native(mut self, native: Native) -> Self {
+        self.natives.push(native);
+        self
+    }
+
+    /// Converts between versions of custom kinds in this process instead of by a webhook.
+    pub fn converter(mut self, converter: Arc<dyn Converter>) -> Self {
+        self.converter = Some(converter);
+        self
+    }
+
     /// Takes all time from this clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -87,6 +116,9 @@ impl Builder {
         let objects: Arc<dyn Objects> = Arc::new(CachedObjects(registry.clone()));
         let rbac = Arc::new(Rbac::default());
         register_built_ins(&caches, &registry, &rbac).await?;
+        for native in self.natives {
+            register_native(&caches, &registry, native).await?;
+        }
         rbac.load(&*objects);
         let authentication = Arc::new(Authentication {
             front_proxy: self.trust.front_proxy.map(Arc::new).into(),
@@ -117,6 +149,7 @@ impl Builder {
             stop,
             client_ca_pem: self.trust.client_ca_pem,
             front_proxy_ca_pem: self.trust.front_proxy_ca_pem,
+            converter: self.converter,
         }));
         for service in state.objects.list(&GroupResource::new("", "services"), None) {
             state.pools.learn(&service);
@@ -188,6 +221,48 @@ async fn register_built_ins(
     Ok(())
 }
 
+const NATIVE_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+async fn register_native(
+    caches: &Arc<Caches>,
+    registry: &Registry,
+    native: Native,
+) -> Result<(), Error> {
+    let Native { gvk, plural, singular, storage_prefix, subresources, place, strategy } = native;
+    let cache = caches
+        .open(&storage_prefix, Reading::default())
+        .await
+        .map_err(|source| Error::OpenCache { resource: plural.clone(), source })?;
+    registry.place(&gvk.group, place);
+    let storage = Storage {
+        prefix: storage_prefix,
+        group: gvk.group.clone(),
+        version: gvk.version.clone(),
+        cache,
+    };
+    let hash = karmada_kinds::resource::storage_version_hash(&gvk.group, &gvk.version, &gvk.kind);
+    let served = Served {
+        list_kind: format!("{}List", gvk.kind),
+        plural,
+        singular,
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: false,
+        verbs: NATIVE_VERBS.iter().map(|verb| (*verb).to_owned()).collect(),
+        subresources,
+        source: Source::Native,
+        storage_version_hash: Some(hash),
+        storage: Some(Arc::new(storage)),
+        strategy,
+        create_refusal: None,
+        deprecation: None,
+        gvk,
+    };
+    registry.replace(&[], vec![Arc::new(served)]);
+    Ok(())
+}
+
 /// What is done with objects of a built-in resource as they are read.
 fn reading_of(resource: &'static karmada_kinds::Resource, rbac: &Arc<Rbac>) -> Reading {
     let mut reading = BuiltIn::reading(resource);
@@ -220,6 +295,8 @@ impl Server {
             clock: Arc::new(Timestamp::now),
             admission: Vec::new(),
             extra_authorizers: Vec::new(),
+            natives: Vec::new(),
+            converter: None,
         }
     }
 
@@ -262,6 +339,11 @@ impl Handle {
 
     pub fn stopped(&self) -> CancellationToken {
         self.state.stop.clone()
+    }
+
+    /// The stored objects, for parts that decide by them outside of requests.
+    pub fn objects(&self) -> Arc<dyn Objects> {
+        self.state.objects.clone()
     }
 
     /// The table of what is served, for programs that add to it.

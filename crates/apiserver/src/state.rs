@@ -19,7 +19,7 @@ use crate::cache::Caches;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
-use crate::registry::Registry;
+use crate::registry::{Converter, Registry};
 
 pub(crate) struct State {
     pub(crate) config: Config,
@@ -40,6 +40,7 @@ pub(crate) struct State {
     pub(crate) stop: CancellationToken,
     pub(crate) client_ca_pem: String,
     pub(crate) front_proxy_ca_pem: String,
+    pub(crate) converter: Option<Arc<dyn Converter>>,
     ready: AtomicBool,
 }
 
@@ -59,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) stop: CancellationToken,
     pub(crate) client_ca_pem: String,
     pub(crate) front_proxy_ca_pem: String,
+    pub(crate) converter: Option<Arc<dyn Converter>>,
 }
 
 impl State {
@@ -85,6 +87,7 @@ impl State {
             stop: parts.stop,
             client_ca_pem: parts.client_ca_pem,
             front_proxy_ca_pem: parts.front_proxy_ca_pem,
+            converter: parts.converter,
             ready: AtomicBool::new(false),
         }
     }

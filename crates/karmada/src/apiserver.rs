@@ -1,6 +1,6 @@
 //! `karmada apiserver`: the API server alone, without anything of Karmada.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::authenticate::FrontProxy;
 use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::pki::{FRONT_PROXY_CLIENT, Pki, Settings};
-use karmada_apiserver::{Config, Role, Server, Trust};
+use karmada_apiserver::{Builder, Config, Role, Server, Trust};
 use karmada_client::Client;
 use karmada_controllers::control_plane::{Plane, registry};
 use karmada_runtime::{Clock, Metrics, Shutdown};
@@ -29,25 +29,35 @@ pub(crate) struct Args {
     /// Where data, certificates and the admin kubeconfig are kept.
     #[arg(long)]
     data_dir: PathBuf,
-    #[arg(long, default_value = "127.0.0.1")]
-    bind_address: IpAddr,
-    /// The port to serve on; 0 takes any free one.
-    #[arg(long, default_value_t = 5443)]
-    secure_port: u16,
-    /// The address clients are told to use; the bind address unless given.
-    #[arg(long)]
-    advertise_address: Option<IpAddr>,
-    /// How long certificates are valid, in hours as in `876000h`.
-    #[arg(long, default_value = "8760h", value_parser = parse_hours)]
-    cert_validity: SignedDuration,
+    /// A control plane for templates, or a cluster with the admission steps of one.
     #[arg(long, value_enum, default_value = "plane")]
     role: RoleArg,
+    #[command(flatten)]
+    serving: ServingArgs,
+}
+
+/// Flags of everything that serves an API.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ServingArgs {
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port to serve on; 0 takes any free one
+    #[arg(long, default_value_t = 5443)]
+    secure_port: u16,
+    /// The address clients are told to use; the bind address unless given
+    #[arg(long)]
+    advertise_address: Option<IpAddr>,
+    /// How long certificates are valid, in hours as in `876000h`
+    #[arg(long, default_value = "8760h", value_parser = parse_hours)]
+    cert_validity: SignedDuration,
+    /// Addresses that Services are given
     #[arg(long, default_value = "10.96.0.0/16", value_parser = parse_cidr)]
     service_cluster_ip_range: (Ipv4Addr, u8),
-    /// Where objects are kept.
+    /// Where objects are kept: on disk, or in memory until the process ends
     #[arg(long, value_enum, default_value = "embedded")]
     store: StoreArg,
-    /// How often history is compacted, in seconds.
+    /// How often history is compacted, in seconds
     #[arg(long, default_value_t = 300)]
     compaction_interval: u64,
 }
@@ -65,55 +75,117 @@ enum StoreArg {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&args.data_dir)
-        .with_context(|| format!("create {}", args.data_dir.display()))?;
-    let advertised = args.advertise_address.unwrap_or(args.bind_address);
-    let settings = Settings::new(
-        Some(args.data_dir.join("pki")),
-        args.cert_validity,
-        [],
-        [advertised, args.bind_address],
-    );
-    let pki = Arc::new(Pki::open(settings, Timestamp::now())?);
-    let listener = TcpListener::bind((args.bind_address, args.secure_port))
-        .await
-        .with_context(|| format!("listen on {}:{}", args.bind_address, args.secure_port))?;
-    let port = listener.local_addr()?.port();
-    let store: Arc<dyn Store> = match args.store {
-        StoreArg::Memory => Arc::new(Memory::new()),
-        StoreArg::Embedded => Arc::new(Embedded::open(args.data_dir.join("store"))?),
+    let role = match args.role {
+        RoleArg::Plane => Role::Plane,
+        RoleArg::Member => Role::Member,
     };
-    let config = Config {
-        role: match args.role {
-            RoleArg::Plane => Role::Plane,
-            RoleArg::Member => Role::Member,
-        },
-        advertise_address: advertised,
-        secure_port: port,
-        service_cidr: args.service_cluster_ip_range,
-        compaction_interval: Duration::from_secs(args.compaction_interval),
-        ..Config::default()
-    };
-    let role = config.role;
-    let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
-    let trust = trust(&pki, tokens.clone())?;
-    let server = Server::builder(config, store, trust).start().await?;
-    let address = format!("https://{advertised}:{port}");
     let kubeconfig = args.data_dir.join("admin.config");
-    write_private(&kubeconfig, &pki.admin_kubeconfig("admin", &address))?;
-    tracing::info!(server = address, kubeconfig = %kubeconfig.display(), "serving");
-    let tls = Arc::new(ArcSwap::new(pki.server_config()?));
-    tokio::spawn(renew(pki.clone()));
-    let shutdown = Shutdown::new();
-    let _controllers = start_controllers(&server, role, (pki, tokens), &shutdown);
-    tokio::select! {
-        () = server.serve(listener, tls) => {}
-        result = tokio::signal::ctrl_c() => result.context("wait for a signal")?,
-        () = terminated() => {}
+    let setup = Setup { data_dir: &args.data_dir, role, kubeconfig: &kubeconfig, context: "admin" };
+    let serving = Serving::start(&args.serving, setup, |builder| builder).await?;
+    tracing::info!(server = serving.address, kubeconfig = %kubeconfig.display(), "serving");
+    serving.until_stopped().await
+}
+
+/// What differs between the programs that serve an API.
+pub(crate) struct Setup<'a> {
+    pub(crate) data_dir: &'a Path,
+    pub(crate) role: Role,
+    pub(crate) kubeconfig: &'a Path,
+    /// The name of cluster, user and context in the kubeconfig.
+    pub(crate) context: &'a str,
+}
+
+/// An API server with its controllers, listening.
+pub(crate) struct Serving {
+    pub(crate) server: Server,
+    pub(crate) address: String,
+    listener: TcpListener,
+    tls: Arc<ArcSwap<rustls::ServerConfig>>,
+    shutdown: Shutdown,
+}
+
+impl Serving {
+    /// Opens certificates and store, starts the server and the controllers every API needs, and
+    /// writes the kubeconfig. `customise` adds what the program serves beyond Kubernetes.
+    pub(crate) async fn start(
+        args: &ServingArgs,
+        setup: Setup<'_>,
+        customise: impl FnOnce(Builder) -> Builder,
+    ) -> anyhow::Result<Self> {
+        let data_dir = setup.data_dir;
+        std::fs::create_dir_all(data_dir)
+            .with_context(|| format!("create {}", data_dir.display()))?;
+        let store: Arc<dyn Store> = match args.store {
+            StoreArg::Memory => Arc::new(Memory::new()),
+            StoreArg::Embedded => Arc::new(Embedded::open(data_dir.join("store"))?),
+        };
+        let advertised = args.advertise_address.unwrap_or(args.bind_address);
+        let pki = Arc::new(Pki::open(args.certificates(data_dir, advertised), Timestamp::now())?);
+        let listener = args.listen().await?;
+        let port = listener.local_addr()?.port();
+        let config = Config {
+            role: setup.role,
+            advertise_address: advertised,
+            secure_port: port,
+            service_cidr: args.service_cluster_ip_range,
+            compaction_interval: Duration::from_secs(args.compaction_interval),
+            ..Config::default()
+        };
+        let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
+        let trust = trust(&pki, tokens.clone())?;
+        let server = customise(Server::builder(config, store, trust)).start().await?;
+        let address = format!("https://{}", SocketAddr::new(advertised, port));
+        write_private(setup.kubeconfig, &pki.admin_kubeconfig(setup.context, &address))?;
+        let tls = Arc::new(ArcSwap::new(pki.server_config()?));
+        let renewal = Renewal {
+            pki: pki.clone(),
+            kubeconfig: setup.kubeconfig.to_owned(),
+            context: setup.context.to_owned(),
+            address: address.clone(),
+        };
+        tokio::spawn(renewal.run());
+        let shutdown = Shutdown::new();
+        start_controllers(&server, setup.role, (pki, tokens), &shutdown);
+        Ok(Self { server, address, listener, tls, shutdown })
     }
-    shutdown.trigger();
-    server.stop();
-    Ok(())
+
+    /// Serves until the process is asked to stop, then lets open requests finish.
+    pub(crate) async fn until_stopped(self) -> anyhow::Result<()> {
+        tokio::select! {
+            () = self.server.serve(self.listener, self.tls) => {}
+            result = tokio::signal::ctrl_c() => result.context("wait for a signal")?,
+            () = terminated() => {}
+        }
+        tracing::info!("stopping");
+        self.shutdown.trigger();
+        self.server.stop();
+        Ok(())
+    }
+}
+
+impl ServingArgs {
+    /// Names and addresses the serving certificate is good for.
+    fn certificates(&self, data_dir: &Path, advertised: IpAddr) -> Settings {
+        let (network, _) = self.service_cluster_ip_range;
+        let first_service_address = Ipv4Addr::from(u32::from(network) + 1);
+        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let hostname = Some(hostname.trim().to_owned()).filter(|name| !name.is_empty());
+        Settings::new(
+            Some(data_dir.join("pki")),
+            self.cert_validity,
+            hostname,
+            [advertised, self.bind_address, IpAddr::V4(first_service_address)],
+        )
+    }
+
+    async fn listen(&self) -> anyhow::Result<TcpListener> {
+        let Self { bind_address, secure_port, .. } = self;
+        TcpListener::bind((*bind_address, *secure_port)).await.with_context(|| {
+            format!(
+                "listen on {bind_address}:{secure_port} (is another server there? --secure-port 0 takes any free port)"
+            )
+        })
+    }
 }
 
 async fn terminated() {
@@ -149,14 +221,29 @@ fn start_controllers(
     plane
 }
 
-/// Renews certificates that near their end, for as long as the process lives.
-async fn renew(pki: Arc<Pki>) {
-    loop {
-        tokio::time::sleep(RENEWAL_CHECK).await;
-        match pki.renew_due(Timestamp::now()) {
-            Ok(renewed) if renewed.is_empty() => {}
-            Ok(renewed) => tracing::info!(?renewed, "certificates renewed"),
-            Err(error) => tracing::error!(%error, "renew certificates"),
+/// Keeps certificates and the kubeconfig that holds one of them from expiring.
+struct Renewal {
+    pki: Arc<Pki>,
+    kubeconfig: PathBuf,
+    context: String,
+    address: String,
+}
+
+impl Renewal {
+    async fn run(self) {
+        loop {
+            tokio::time::sleep(RENEWAL_CHECK).await;
+            match self.pki.renew_due(Timestamp::now()) {
+                Ok(renewed) if renewed.is_empty() => {}
+                Ok(renewed) => {
+                    tracing::info!(?renewed, "certificates renewed");
+                    let text = self.pki.admin_kubeconfig(&self.context, &self.address);
+                    if let Err(error) = write_private(&self.kubeconfig, &text) {
+                        tracing::error!(%error, "write the renewed kubeconfig");
+                    }
+                }
+                Err(error) => tracing::error!(%error, "renew certificates"),
+            }
         }
     }
 }

@@ -4,7 +4,10 @@ mod apiserver;
 mod crds;
 mod keys;
 mod names;
+mod native;
+mod plane_admission;
 mod stdout;
+mod up;
 mod version;
 mod webhook;
 
@@ -34,6 +37,8 @@ enum LogFormat {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Runs the whole control plane in this process.
+    Up(up::Args),
     /// Serves the Kubernetes API, without anything of Karmada.
     Apiserver(apiserver::Args),
     /// Prints the custom resource definitions, for use on any API server.
@@ -58,6 +63,7 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
+            Command::Up(args) => up::run(args).await,
             Command::Apiserver(args) => apiserver::run(args).await,
             Command::Crds(args) => crds::run(&args),
             Command::Version(args) => version::run(&args),

@@ -21,6 +21,12 @@ const ALL_VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const VIEW_VERBS: &[&str] = &["get", "patch", "update"];
 
+/// Knows how to rewrite objects of some custom kinds into another version.
+pub trait Converter: Send + Sync + 'static {
+    /// Returns the object in the version, or nothing if the kind is not its own.
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Result<Value, String>>;
+}
+
 /// One version of a custom kind.
 pub struct Custom {
     own: CustomResource,
@@ -29,6 +35,7 @@ pub struct Custom {
     /// Labels a selector may name, and where their values are.
     selectable: Vec<(Arc<str>, String)>,
     versions: Vec<String>,
+    converter: Option<Arc<dyn Converter>>,
 }
 
 impl Custom {
@@ -55,11 +62,15 @@ impl Custom {
     }
 
     /// The rows of the served table for a definition.
-    pub fn serve(definition: &Value, storage: &Arc<Storage>) -> Vec<Arc<Served>> {
+    pub fn serve(
+        definition: &Value,
+        storage: &Arc<Storage>,
+        converter: Option<&Arc<dyn Converter>>,
+    ) -> Vec<Arc<Served>> {
         let versions = definition.list_at(&["spec", "versions"]).iter();
         versions
             .filter(|version| version.bool_at(&["served"]) == Some(true))
-            .filter_map(|version| Self::serve_version(definition, version, storage))
+            .filter_map(|version| Self::serve_version(definition, version, storage, converter))
             .map(Arc::new)
             .collect()
     }
@@ -68,6 +79,7 @@ impl Custom {
         definition: &Value,
         version: &Value,
         storage: &Arc<Storage>,
+        converter: Option<&Arc<dyn Converter>>,
     ) -> Option<Served> {
         let name = version.str_at(&["name"])?;
         let own = CustomResource::compile(definition, name)?;
@@ -108,6 +120,7 @@ impl Custom {
                 .iter()
                 .filter_map(|v| v.str_at(&["name"]).map(str::to_owned))
                 .collect(),
+            converter: converter.cloned(),
             stored,
             own,
         };
@@ -287,6 +300,13 @@ impl Strategy for Custom {
     }
 
     fn convert(&self, object: &mut Value, group: &str, version: &str) {
+        let api_version = GroupVersion::new(group, version).to_string();
+        let converted = self.converter.as_ref().and_then(|one| one.convert(object, &api_version));
+        match converted {
+            Some(Ok(converted)) => *object = converted,
+            Some(Err(error)) => tracing::warn!(error, api_version, "convert a custom object"),
+            None => {}
+        }
         if version == self.own.version {
             self.own.serve(object);
         } else if version == self.stored.version {

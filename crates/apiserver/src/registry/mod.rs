@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::cache::Cache;
 
 pub use builtin::BuiltIn;
-pub use custom::Custom;
+pub use custom::{Converter, Custom};
 pub use strategy::{Column, Propagation, Rules, Strategy};
 
 /// Where the objects of a resource are kept. All versions of a resource share one.

@@ -1,0 +1,131 @@
+//! Karmada's admission inside the API server: the same functions that the webhook serves, and the
+//! conversion between the versions of a binding.
+
+use std::sync::{Arc, OnceLock};
+
+use karmada_admission::{self as admission, Environment, convert};
+use karmada_api::Kind;
+use karmada_api::config::ResourceInterpreterCustomization;
+use karmada_api::features::Gates;
+use karmada_api::policy::FederatedResourceQuota;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::{GroupResource, Gvr};
+use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::status::Status;
+use karmada_apiserver::admission::{Admission, Attributes, Operation, Warning};
+use karmada_apiserver::auth::Objects;
+use karmada_apiserver::registry::Converter;
+
+/// Runs Karmada's hooks on every write.
+pub(crate) struct Hooks {
+    gates: Gates,
+    allow_no_execute_taints: bool,
+    /// Known once the server runs; hooks that look at other objects see none before.
+    objects: Arc<OnceLock<Arc<dyn Objects>>>,
+}
+
+impl Hooks {
+    pub(crate) fn new(
+        gates: Gates,
+        allow_no_execute_taints: bool,
+        objects: Arc<OnceLock<Arc<dyn Objects>>>,
+    ) -> Self {
+        Self { gates, allow_no_execute_taints, objects }
+    }
+
+    fn stored<K: Kind>(&self, namespace: Option<&str>) -> Vec<K> {
+        let Some(objects) = self.objects.get() else { return Vec::new() };
+        let resource = GroupResource::new(K::GROUP, K::PLURAL);
+        let read = |object: &Arc<Value>| serde_json::from_value((**object).clone()).ok();
+        objects.list(&resource, namespace).iter().filter_map(read).collect()
+    }
+}
+
+impl Environment for Hooks {
+    fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    fn allows_no_execute_taints(&self) -> bool {
+        self.allow_no_execute_taints
+    }
+
+    fn new_id(&self) -> String {
+        uuid::Uuid::new_v4().to_string()
+    }
+
+    fn customizations(&self) -> Vec<ResourceInterpreterCustomization> {
+        self.stored(None)
+    }
+
+    fn quotas(&self, namespace: &str) -> Vec<FederatedResourceQuota> {
+        self.stored(Some(namespace))
+    }
+}
+
+fn request(attributes: &Attributes, object: &Value, old: Option<&Value>) -> admission::Request {
+    let gvk = attributes.gvk.clone();
+    admission::Request {
+        resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
+        kind: gvk,
+        subresource: attributes.subresource.clone(),
+        name: attributes.name.clone(),
+        namespace: attributes.namespace.clone(),
+        operation: match attributes.operation {
+            Operation::Create => admission::Operation::Create,
+            Operation::Update => admission::Operation::Update,
+            Operation::Delete => admission::Operation::Delete,
+            Operation::Connect => admission::Operation::Connect,
+        },
+        object: object.clone(),
+        old_object: old.cloned().unwrap_or(Value::Null),
+        dry_run: attributes.dry_run,
+    }
+}
+
+/// Whether any hook has a say; most writes concern none, and must not pay for copies.
+fn concerns(attributes: &Attributes, old: Option<&Value>) -> bool {
+    attributes.subresource.is_empty()
+        && (attributes.gvk.group.ends_with("karmada.io")
+            || old.is_some_and(|old| old.label(karmada_api::labels::DELETION_PROTECTED).is_some()))
+}
+
+impl Admission for Hooks {
+    fn admit(
+        &self,
+        attributes: &Attributes,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<Vec<Warning>, Status> {
+        if !concerns(attributes, old) || attributes.operation == Operation::Delete {
+            return Ok(Vec::new());
+        }
+        let admitted = admission::mutate(&request(attributes, object, old), self)?;
+        *object = admitted.object;
+        Ok(admitted.warnings)
+    }
+
+    fn validate(
+        &self,
+        attributes: &Attributes,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<Vec<Warning>, Status> {
+        if !concerns(attributes, old) {
+            return Ok(Vec::new());
+        }
+        Ok(admission::validate(&request(attributes, object, old), self)?.warnings)
+    }
+}
+
+/// Converts bindings between their versions.
+pub(crate) struct Bindings;
+
+impl Converter for Bindings {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Result<Value, String>> {
+        let is_binding = matches!(object.kind(), "ResourceBinding" | "ClusterResourceBinding")
+            && object.api_version().starts_with("work.karmada.io/");
+        (is_binding && object.api_version() != api_version)
+            .then(|| convert::convert(object, api_version))
+    }
+}

@@ -1,0 +1,180 @@
+//! `karmada up`: the whole control plane in one process.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use karmada_api::crd;
+use karmada_api::features::Gates;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectMutExt;
+use karmada_apimachinery::{Value, json};
+use karmada_apiserver::Role;
+use karmada_apiserver::auth::Identity;
+use karmada_client::Client;
+
+use crate::apiserver::{Serving, ServingArgs, Setup};
+use crate::native;
+use crate::plane_admission::{Bindings, Hooks};
+
+/// The name of cluster, user and context that people know from Karmada's installers.
+const CONTEXT: &str = "karmada-apiserver";
+
+/// Namespaces the control plane keeps its own objects in.
+const NAMESPACES: [&str; 2] = ["karmada-system", "karmada-cluster"];
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// Where data, certificates and the admin kubeconfig are kept
+    /// [default: karmada in the user's data directory]
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// Gates to switch, as in `Failover=true,AllAlpha=false`; `karmada version -o yaml` lists them
+    #[arg(long, value_parser = parse_gates, default_value = "")]
+    feature_gates: Gates,
+    /// Lets ClusterTaintPolicies use the effect NoExecute
+    #[arg(long)]
+    allow_no_execute_taint_policy: bool,
+    #[command(flatten)]
+    serving: ServingArgs,
+}
+
+fn parse_gates(text: &str) -> Result<Gates, String> {
+    Gates::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let data_dir = match args.data_dir {
+        Some(data_dir) => data_dir,
+        None => default_data_dir().context("find the user's data directory; give --data-dir")?,
+    };
+    let kubeconfig = data_dir.join("karmada-apiserver.config");
+    let objects = Arc::new(OnceLock::new());
+    let hooks =
+        Hooks::new(args.feature_gates.clone(), args.allow_no_execute_taint_policy, objects.clone());
+    let setup =
+        Setup { data_dir: &data_dir, role: Role::Plane, kubeconfig: &kubeconfig, context: CONTEXT };
+    let serving = Serving::start(&args.serving, setup, |builder| {
+        native::resources(&args.feature_gates)
+            .into_iter()
+            .fold(builder, |builder, resource| builder.native(resource))
+            .admission(Arc::new(hooks))
+            .converter(Arc::new(Bindings))
+    })
+    .await?;
+    // Set once, here: nobody else has the cell.
+    let _ = objects.set(serving.server.handle().objects());
+    let identity = Identity::new("system:karmada", ["system:masters"]);
+    let client = Client::in_process(serving.server.handle().acting_as(identity));
+    install(&client).await?;
+    greet(began, &serving.address, &kubeconfig);
+    serving.until_stopped().await
+}
+
+/// Creates what a control plane has beyond a Kubernetes API, and brings definitions of an older
+/// version up to date.
+async fn install(client: &Client) -> anyhow::Result<()> {
+    let definitions =
+        client.api(&Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions"));
+    for crd in crd::crds() {
+        match definitions.find(&crd.name).await? {
+            None => {
+                definitions
+                    .create(&crd.object)
+                    .await
+                    .with_context(|| format!("install the definition {}", crd.name))?;
+            }
+            Some(stored) => {
+                if let Some(update) = upgrade(&stored, &crd.object) {
+                    definitions
+                        .update(&update)
+                        .await
+                        .with_context(|| format!("upgrade the definition {}", crd.name))?;
+                    tracing::info!(name = crd.name, "definition upgraded");
+                }
+            }
+        }
+    }
+    let namespaces = client.api(&Gvr::new("", "v1", "namespaces"));
+    for name in NAMESPACES {
+        if namespaces.find(name).await?.is_none() {
+            let namespace =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            namespaces
+                .create(&namespace)
+                .await
+                .with_context(|| format!("create the namespace {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The stored definition with our schema, if that says anything else than before. Conversion is
+/// left as it is: an operator may have pointed it at a webhook.
+fn upgrade(stored: &Value, ours: &Value) -> Option<Value> {
+    let mut upgraded = stored.clone();
+    for field in ["versions", "names"] {
+        let ours = ours.get("spec").and_then(|spec| spec.get(field))?;
+        if !contains(stored.get("spec").and_then(|spec| spec.get(field))?, ours) {
+            upgraded.set(&["spec", field], ours.clone());
+        }
+    }
+    (upgraded != *stored).then_some(upgraded)
+}
+
+/// Whether everything in `part` stands in `whole`, which may say more by defaults.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(key, value)| whole.get(key).is_some_and(|present| contains(present, value))),
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(w, p)| contains(w, p))
+        }
+        _ => whole == part,
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the greeting is for whoever typed the command")]
+fn greet(began: Instant, address: &str, kubeconfig: &std::path::Path) {
+    let kubeconfig = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
+    println!(
+        "Karmada is ready after {:.1} s at {address}\n\n  \
+         export KUBECONFIG={}\n\nthen, for example:\n\n  \
+         kubectl get namespaces\n  \
+         kubectl api-resources --api-group=policy.karmada.io\n  \
+         kubectl explain propagationpolicy.spec.placement\n\n\
+         Ctrl-C stops it; the data stays.",
+        began.elapsed().as_secs_f64(),
+        kubeconfig.display()
+    );
+}
+
+fn default_data_dir() -> Option<PathBuf> {
+    let from_env = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let base = from_env("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    let base = base.or_else(|| from_env("HOME").map(|home| home.join(".local/share")))?;
+    Some(base.join("karmada"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_upgraded_only_when_they_say_something_else() {
+        let ours = json!({"spec": {"versions": [{"name": "v1", "served": true}], "names": {"plural": "x"}}});
+        let stored = json!({"spec": {
+            "versions": [{"name": "v1", "served": true, "defaulted": true}],
+            "names": {"plural": "x", "singular": "x"},
+            "conversion": {"strategy": "Webhook"},
+        }});
+        assert_eq!(upgrade(&stored, &ours), None);
+        let newer = json!({"spec": {"versions": [{"name": "v1", "served": true, "more": 1}], "names": {"plural": "x"}}});
+        let upgraded = upgrade(&stored, &newer).unwrap();
+        assert_eq!(upgraded["spec"]["versions"], newer["spec"]["versions"]);
+        assert_eq!(upgraded["spec"]["conversion"], stored["spec"]["conversion"]);
+    }
+}

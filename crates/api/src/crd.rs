@@ -27,6 +27,8 @@ pub struct Crd {
 #[derive(Debug, Clone, Copy)]
 enum Column {
     Text(&'static str, &'static str),
+    /// A text with a description of its own.
+    Described(&'static str, &'static str, &'static str),
     Integer(&'static str, &'static str),
     Date(&'static str, &'static str),
 }
@@ -247,8 +249,9 @@ fn plain_kinds() -> Vec<Crd> {
             in_category: false,
             has_status: true,
             columns: &[
-                Column::Text("Type", ".spec.type"),
-                Column::Text("IP", ".spec.ips"),
+                // Compat: the only columns that are described.
+                Column::Described("Type", ".spec.type", "The type of this ServiceImport"),
+                Column::Described("IP", ".spec.ips", "The VIP for this ServiceImport"),
                 Column::Date("Age", ".metadata.creationTimestamp"),
             ],
             yaml: text_of!("multicluster.x-k8s.io_serviceimports"),
@@ -355,6 +358,11 @@ impl Column {
     fn to_value(self) -> Value {
         let (name, path, kind) = match self {
             Self::Text(name, path) => (name, path, "string"),
+            Self::Described(name, path, description) => {
+                let mut column = Self::Text(name, path).to_value();
+                column["description"] = description.into();
+                return column;
+            }
             Self::Integer(name, path) => (name, path, "integer"),
             Self::Date(name, path) => (name, path, "date"),
         };

@@ -27,14 +27,21 @@ fn to_lua_at(lua: &Lua, value: &Value, depth: usize) -> mlua::Result<LuaValue> {
         Value::Array(items) => {
             let table = lua.create_table_with_capacity(items.len(), 0)?;
             for (index, item) in items.iter().enumerate() {
-                table.raw_seti(index + 1, to_lua_at(lua, item, depth + 1)?)?;
+                match item {
+                    Value::String(text) => table.raw_seti(index + 1, text.as_str())?,
+                    other => table.raw_seti(index + 1, to_lua_at(lua, other, depth + 1)?)?,
+                }
             }
             LuaValue::Table(table)
         }
         Value::Object(entries) => {
             let table = lua.create_table_with_capacity(0, entries.len())?;
             for (key, item) in entries {
-                table.raw_set(key.as_str(), to_lua_at(lua, item, depth + 1)?)?;
+                match item {
+                    // Text goes straight in: a handle for every string would cost more than the string.
+                    Value::String(text) => table.raw_set(key.as_str(), text.as_str())?,
+                    other => table.raw_set(key.as_str(), to_lua_at(lua, other, depth + 1)?)?,
+                }
             }
             LuaValue::Table(table)
         }
@@ -99,19 +106,24 @@ fn from_number(number: f64) -> Result<Value, String> {
 }
 
 fn from_table(table: &Table, seen: &mut HashSet<usize>, depth: usize) -> Result<Value, String> {
+    // Gathered first: converting inside of the walk would nest as deeply as the tables do.
+    let mut pairs = Vec::new();
+    table
+        .for_each(|key: LuaValue, value: LuaValue| {
+            pairs.push((key, value));
+            Ok(())
+        })
+        .map_err(|e| e.to_string())?;
     let mut entries = Map::new();
     let mut items = BTreeMap::new();
-    for pair in table.pairs::<LuaValue, LuaValue>() {
-        let (key, value) = pair.map_err(|e| e.to_string())?;
+    for (key, value) in pairs {
         let value = from_lua_at(&value, seen, depth + 1)?;
         match key {
             LuaValue::String(key) => drop(entries.insert(key_text(&key), value)),
             LuaValue::Integer(index) => drop(items.insert(index, value)),
             other => {
-                return Err(format!(
-                    "cannot encode a table with a key of type {}",
-                    other.type_name()
-                ));
+                let kind = other.type_name();
+                return Err(format!("cannot encode a table with a key of type {kind}"));
             }
         }
     }

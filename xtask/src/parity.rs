@@ -104,14 +104,21 @@ fn requirements() -> Result<Vec<Requirement>> {
         .collect()
 }
 
-/// Reads `id: reason` lines; `#` begins a comment.
+/// Reads lines of id, role and reason; `#` begins a comment. What differs in one role only or
+/// at times counts as a difference.
 fn known_differences() -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(root().join(GOLDEN).join(KNOWN)).unwrap_or_default();
     text.lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
-        .map(|line| match line.split_once(char::is_whitespace) {
-            Some((id, reason)) => Ok((id.to_owned(), reason.trim().to_owned())),
-            None => bail!("{KNOWN}: {line:?} gives no reason"),
+        .map(|line| {
+            let mut parts = line.splitn(3, char::is_whitespace).map(str::trim);
+            match (parts.next(), parts.next(), parts.next()) {
+                (Some(id), Some("all"), Some(reason)) => Ok((id.to_owned(), reason.to_owned())),
+                (Some(id), Some(when), Some(reason)) => {
+                    Ok((id.to_owned(), format!("{when}: {reason}")))
+                }
+                _ => bail!("{KNOWN}: {line:?} gives no reason"),
+            }
         })
         .collect()
 }

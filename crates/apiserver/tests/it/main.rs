@@ -1,0 +1,5 @@
+//! The server as a whole, in process, on the memory store and a paused clock.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod flow;

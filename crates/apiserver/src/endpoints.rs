@@ -27,7 +27,7 @@ pub(crate) async fn answer(
         ["version"] if reads => body::json(StatusCode::OK, &version()),
         ["version"] => body::refusal(&Status::method_not_allowed()),
         ["metrics"] if reads => {
-            let mut response = body::text(StatusCode::OK, state.metrics.render());
+            let mut response = body::text(StatusCode::OK, metrics(state));
             let value = HeaderValue::from_static(
                 "text/plain; version=0.0.4; charset=utf-8; escaping=underscores",
             );
@@ -196,4 +196,12 @@ fn health(state: &State, kind: &str, check: &[&str], query: &Query) -> Response<
     text.push_str(&format!("{kind} check {verdict}\n"));
     let code = if healthy { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     body::text(code, text)
+}
+
+fn metrics(state: &State) -> String {
+    let mut text = state.metrics.render();
+    if let Some(more) = &state.extra_metrics {
+        text.push_str(&more());
+    }
+    text
 }

@@ -31,4 +31,4 @@ mod subresources;
 mod yaml;
 
 pub use config::{Config, Role};
-pub use server::{ActingAs, Builder, Error, Handle, Native, Server, Trust};
+pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};

@@ -63,7 +63,11 @@ pub struct Builder {
     extra_authorizers: Vec<Arc<dyn ExtraAuthorizer>>,
     natives: Vec<Native>,
     converter: Option<Arc<dyn Converter>>,
+    extra_metrics: Option<ExtraMetrics>,
 }
+
+/// Metrics of the embedding program in text form, shown behind the server's own.
+pub type ExtraMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// A cluster-scoped resource of the embedding program, kept and served like a built-in one.
 pub struct Native {
@@ -81,6 +85,12 @@ impl Builder {
     /// Serves a resource of the embedding program.
     pub fn native(mut self, native: Native) -> Self {
         self.natives.push(native);
+        self
+    }
+
+    /// Shows metrics of the embedding program too.
+    pub fn extra_metrics(mut self, render: ExtraMetrics) -> Self {
+        self.extra_metrics = Some(render);
         self
     }
 
@@ -150,6 +160,7 @@ impl Builder {
             client_ca_pem: self.trust.client_ca_pem,
             front_proxy_ca_pem: self.trust.front_proxy_ca_pem,
             converter: self.converter,
+            extra_metrics: self.extra_metrics,
         }));
         for service in state.objects.list(&GroupResource::new("", "services"), None) {
             state.pools.learn(&service);
@@ -297,6 +308,7 @@ impl Server {
             extra_authorizers: Vec::new(),
             natives: Vec::new(),
             converter: None,
+            extra_metrics: None,
         }
     }
 

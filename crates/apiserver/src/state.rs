@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
 use crate::registry::{Converter, Registry};
+use crate::server::ExtraMetrics;
 
 pub(crate) struct State {
     pub(crate) config: Config,
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) client_ca_pem: String,
     pub(crate) front_proxy_ca_pem: String,
     pub(crate) converter: Option<Arc<dyn Converter>>,
+    pub(crate) extra_metrics: Option<ExtraMetrics>,
     ready: AtomicBool,
 }
 
@@ -61,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) client_ca_pem: String,
     pub(crate) front_proxy_ca_pem: String,
     pub(crate) converter: Option<Arc<dyn Converter>>,
+    pub(crate) extra_metrics: Option<ExtraMetrics>,
 }
 
 impl State {
@@ -88,6 +91,7 @@ impl State {
             client_ca_pem: parts.client_ca_pem,
             front_proxy_ca_pem: parts.front_proxy_ca_pem,
             converter: parts.converter,
+            extra_metrics: parts.extra_metrics,
             ready: AtomicBool::new(false),
         }
     }

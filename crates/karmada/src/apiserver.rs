@@ -16,12 +16,14 @@ use karmada_apiserver::{Builder, Config, Role, Server, Trust};
 use karmada_client::Client;
 use karmada_controllers::control_plane::{Plane, registry};
 use karmada_runtime::{Clock, Metrics, Shutdown};
-use karmada_store::{Embedded, Memory, Store};
+use karmada_store::{DirLock, Embedded, Memory, Store};
 use tokio::net::TcpListener;
 
 use crate::keys::Keyring;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// How long controllers may take to finish what they are at.
+const FAREWELL: Duration = Duration::from_secs(5);
 const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, clap::Args)]
@@ -102,6 +104,8 @@ pub(crate) struct Serving {
     listener: TcpListener,
     tls: Arc<ArcSwap<rustls::ServerConfig>>,
     shutdown: Shutdown,
+    /// Keeps other processes off the data directory.
+    _lock: DirLock,
 }
 
 impl Serving {
@@ -115,6 +119,7 @@ impl Serving {
         let data_dir = setup.data_dir;
         std::fs::create_dir_all(data_dir)
             .with_context(|| format!("create {}", data_dir.display()))?;
+        let lock = DirLock::acquire(data_dir)?;
         let store: Arc<dyn Store> = match args.store {
             StoreArg::Memory => Arc::new(Memory::new()),
             StoreArg::Embedded => Arc::new(Embedded::open(data_dir.join("store"))?),
@@ -146,7 +151,7 @@ impl Serving {
         tokio::spawn(renewal.run());
         let shutdown = Shutdown::new();
         start_controllers(&server, setup.role, (pki, tokens), &shutdown);
-        Ok(Self { server, address, listener, tls, shutdown })
+        Ok(Self { server, address, listener, tls, shutdown, _lock: lock })
     }
 
     /// Serves until the process is asked to stop, then lets open requests finish.
@@ -157,8 +162,8 @@ impl Serving {
             () = terminated() => {}
         }
         tracing::info!("stopping");
-        self.shutdown.trigger();
         self.server.stop();
+        self.shutdown.finish(FAREWELL).await;
         Ok(())
     }
 }

@@ -11,6 +11,8 @@ mod up;
 mod version;
 mod webhook;
 
+use std::io::IsTerminal as _;
+
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
@@ -53,6 +55,7 @@ fn main() -> anyhow::Result<()> {
     let cli = Cli::parse_from(names::arguments(std::env::args_os()));
     let log = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&cli.log_level))
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match cli.log_format {
         LogFormat::Text => log.init(),

@@ -13,10 +13,12 @@ use karmada_apimachinery::{Value, json};
 use karmada_apiserver::Role;
 use karmada_apiserver::auth::Identity;
 use karmada_client::Client;
+use karmada_runtime::Metrics;
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
 use crate::native;
 use crate::plane_admission::{Bindings, Hooks};
+use crate::version;
 
 /// The name of cluster, user and context that people know from Karmada's installers.
 const CONTEXT: &str = "karmada-apiserver";
@@ -54,6 +56,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let objects = Arc::new(OnceLock::new());
     let hooks =
         Hooks::new(args.feature_gates.clone(), args.allow_no_execute_taint_policy, objects.clone());
+    let metrics = Metrics::default();
+    version::register(&metrics, &args.feature_gates);
     let setup =
         Setup { data_dir: &data_dir, role: Role::Plane, kubeconfig: &kubeconfig, context: CONTEXT };
     let serving = Serving::start(&args.serving, setup, |builder| {
@@ -61,6 +65,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             .into_iter()
             .fold(builder, |builder, resource| builder.native(resource))
             .admission(Arc::new(hooks))
+            .extra_metrics(Arc::new(move || metrics.encode()))
             .converter(Arc::new(Bindings))
     })
     .await?;

@@ -64,9 +64,7 @@ async fn a_quiet_watch_is_told_the_revision_every_minute() {
 #[tokio::test(start_paused = true)]
 async fn a_full_server_turns_users_away_and_keeps_serving_operators() {
     let server = server(Config { max_in_flight: (0, 0), ..Config::default() }).await;
-    let account = || {
-        Identity::new("system:kube-controller-manager", ["system:authenticated"])
-    };
+    let account = || Identity::new("system:kube-controller-manager", ["system:authenticated"]);
     let refused = get(&server, account(), "/api/v1/namespaces").await;
     assert_eq!(refused.status(), 429);
     assert_eq!(refused.headers()["retry-after"], "1");

@@ -24,7 +24,10 @@ pub(crate) async fn answer(
     let reads = parts.method == Method::GET;
     match segments.as_slice() {
         [] if reads => root(state),
-        ["version"] if reads => body::json(StatusCode::OK, &version()),
+        // Compat: this one document is indented for whoever asks.
+        ["version"] if reads => {
+            body::answer(StatusCode::OK, "application/json", format!("{:#}", version()))
+        }
         ["version"] => body::refusal(&Status::method_not_allowed()),
         ["metrics"] if reads => {
             let mut response = body::text(StatusCode::OK, metrics(state));

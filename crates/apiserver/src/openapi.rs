@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION,
+    VARY,
 };
 use http::{Response, StatusCode};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
@@ -20,6 +21,10 @@ use crate::http::body::{self, Body};
 use crate::http::query::Query;
 use crate::registry::{Served, Snapshot};
 use crate::state::State;
+
+const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// Compat: clients ask by this name, which is no media type, and are answered with the other one.
+const PROTOBUF_V2_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// Documents by path and hash.
 #[derive(Default)]
@@ -75,19 +80,39 @@ pub(crate) fn v3(
     response
 }
 
-/// `/openapi/v2`, as JSON.
+/// `/openapi/v2`, as JSON or in the protobuf form that older kubectl insists on.
 pub(crate) fn v2(state: &State, headers: &HeaderMap) -> Response<Body> {
     let snapshot = state.registry.snapshot();
-    let hash = hash_text(&format!("v2 {}", snapshot.generation));
-    let bytes = state.documents.get("v2", &hash, || {
+    let make = || {
         let resources: Vec<&Arc<Served>> = snapshot.all().collect();
         let described: Vec<ResourceDoc<'_>> =
             resources.iter().filter_map(|s| describe(s)).collect();
         let version = endpoints::version();
         let version = version["gitVersion"].as_str().unwrap_or_default();
         openapi::document_v2(&described, schema::definitions(), version)
-    });
-    cacheable(bytes, &hash, headers)
+    };
+    if wants_protobuf(headers) {
+        let hash = hash_text(&format!("v2 protobuf {}", snapshot.generation));
+        let encode = || openapi::encode_v2(&make());
+        let bytes = state.documents.get_encoded("v2 protobuf", &hash, encode);
+        return cacheable_as(PROTOBUF_V2, bytes, &hash, headers);
+    }
+    let hash = hash_text(&format!("v2 {}", snapshot.generation));
+    cacheable(state.documents.get("v2", &hash, make), &hash, headers)
+}
+
+/// Whether the first format asked for that exists is the protobuf one.
+fn wants_protobuf(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut accepted =
+        accepted.flat_map(|value| value.split(',')).filter_map(|clause| {
+            match clause.split(';').next().unwrap_or_default().trim() {
+                PROTOBUF_V2 | PROTOBUF_V2_OLD => Some(true),
+                "application/json" | "application/*" | "*/*" => Some(false),
+                _ => None,
+            }
+        });
+    accepted.next().unwrap_or(false)
 }
 
 impl Documents {
@@ -97,18 +122,31 @@ impl Documents {
         hash: &str,
         make: impl FnOnce() -> karmada_apimachinery::Value,
     ) -> Bytes {
+        self.get_encoded(path, hash, || make().to_string().into_bytes())
+    }
+
+    fn get_encoded(&self, path: &str, hash: &str, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         if let Some((known, bytes)) = self.made.lock().get(path)
             && known == hash
         {
             return bytes.clone();
         }
-        let bytes = Bytes::from(make().to_string());
+        let bytes = Bytes::from(make());
         self.made.lock().insert(path.to_owned(), (hash.to_owned(), bytes.clone()));
         bytes
     }
 }
 
 fn cacheable(bytes: Bytes, hash: &str, headers: &HeaderMap) -> Response<Body> {
+    cacheable_as("application/json", bytes, hash, headers)
+}
+
+fn cacheable_as(
+    content_type: &'static str,
+    bytes: Bytes,
+    hash: &str,
+    headers: &HeaderMap,
+) -> Response<Body> {
     let etag = format!("\"{hash}\"");
     let known =
         headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()) == Some(etag.as_str());
@@ -117,7 +155,7 @@ fn cacheable(bytes: Bytes, hash: &str, headers: &HeaderMap) -> Response<Body> {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        body::answer(StatusCode::OK, "application/json", bytes)
+        body::answer(StatusCode::OK, content_type, bytes)
     };
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         response.headers_mut().insert(ETAG, etag);

@@ -48,3 +48,15 @@ debian_kubectl() { # prints its path, or nothing where it cannot be had
     fi
     [ ! -x "$bin" ] || echo "$bin"
 }
+
+# Installs the Python client for Kubernetes into .tools/.
+python_client() { # prints the interpreter that has it
+    local venv=$tools/venv
+    need_package python3 python3
+    if [ ! -x "$venv/bin/pip" ]; then
+        python3 -m venv "$venv" >/dev/null 2>&1 ||
+            { need_package python3-venv python3-venv && python3 -m venv "$venv"; } || return 1
+    fi
+    "$venv/bin/python" -c 'import kubernetes' 2>/dev/null || "$venv/bin/pip" install -q kubernetes || return 1
+    echo "$venv/bin/python"
+}

@@ -2,5 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod client_go;
 mod golden;
+mod kube_rs;
+mod kubectl;
+mod process;
+mod python_client;
+mod real;
+mod server;
 mod webhook;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::server::{Server, text};
 
-// Shows: NEG-2, WATCH-3, WATCH-7, OPS-1, WR-1
+// Shows: NEG-2, WATCH-3, OPS-1
 #[test]
 fn client_go_informs_and_elects() {
     if !Command::new("go").arg("version").output().is_ok_and(|output| output.status.success()) {

@@ -14,7 +14,7 @@ use kube_runtime::{WatchStreamExt as _, watcher as watch};
 
 use crate::server::{PATIENCE, Server};
 
-// Shows: WATCH-1, WATCH-2, WATCH-6, META-3
+// Shows: WATCH-1
 #[tokio::test]
 async fn a_watcher_loses_nothing_when_the_server_is_killed() {
     follow_across_a_kill(watcher::Config::default()).await;

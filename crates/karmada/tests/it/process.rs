@@ -19,7 +19,6 @@ const KILLS: usize = 3;
 /// How many writes each life of the server has to acknowledge before it is killed.
 const WRITES: usize = 40;
 
-// Shows: META-3
 #[test]
 fn a_second_process_is_told_who_holds_the_directory() {
     let server = Server::plane(&[]);
@@ -33,7 +32,6 @@ fn a_second_process_is_told_who_holds_the_directory() {
     assert!(text(&output).contains(&holder), "no {holder:?} in:\n{}", text(&output));
 }
 
-// Shows: AUTHN-2
 #[test]
 fn credentials_are_readable_by_their_owner_alone() {
     let server = Server::plane(&[]);
@@ -51,7 +49,6 @@ fn credentials_are_readable_by_their_owner_alone() {
     }
 }
 
-// Shows: TLS-1
 #[test]
 fn certificates_last_as_long_as_asked_for() {
     const YEARS_99: u64 = 99 * 365 * 24 * 3600;
@@ -89,7 +86,6 @@ async fn ends_cleanly_on_request_and_finds_its_data_again() {
     }
 }
 
-// Shows: WR-8, META-3
 #[tokio::test]
 async fn a_kill_among_writes_loses_nothing_acknowledged() {
     let mut server = Server::plane(&[]);

@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 
 use crate::server::PATIENCE;
 
-// Shows: OPS-1
 #[tokio::test]
 async fn real_servers_feed_our_informers_and_leases() {
     let Ok(kubeconfigs) = std::env::var("KARMADA_TEST_KUBECONFIGS") else {

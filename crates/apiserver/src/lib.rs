@@ -28,7 +28,6 @@ mod server;
 mod service;
 mod state;
 mod subresources;
-mod yaml;
 
 pub use config::{Config, Role};
 pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};

@@ -10,7 +10,7 @@ use karmada_api::features::Gates;
 use karmada_api::native::{API_SERVICES, NativeResource, RESOURCES};
 use karmada_api::search::ResourceRegistry;
 use karmada_apimachinery::decode::{Problems, unknown_fields};
-use karmada_apimachinery::field::{FieldError, Path};
+use karmada_apimachinery::field::{FieldError, Path, quote};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::schema::{Cursor, Schema};
@@ -101,7 +101,10 @@ impl KindRules for Clusters {
     fn prepare_create(&self, object: &mut Value) {
         Self::edit(object, |cluster| {
             cluster::prepare_create(cluster, &self.gates);
-            cluster::canonicalize(cluster, Timestamp::now());
+            // Refusals name fields as the client wrote them, so only valid objects are rewritten.
+            if cluster::validate_create(cluster).is_empty() {
+                cluster::canonicalize(cluster, Timestamp::now());
+            }
         });
     }
 
@@ -110,7 +113,9 @@ impl KindRules for Clusters {
         Self::edit(new, |cluster| {
             cluster.metadata.generation = old.metadata.generation;
             cluster::prepare_update(cluster, &old, &self.gates);
-            cluster::canonicalize(cluster, now);
+            if cluster::validate_update(cluster, &old).is_empty() {
+                cluster::canonicalize(cluster, now);
+            }
         });
     }
 
@@ -247,7 +252,10 @@ impl<K: KindRules> Strategy for Kept<K> {
     fn canonical_field(&self, label: &str) -> Result<String, String> {
         match label {
             "metadata.name" | "metadata.namespace" => Ok(label.to_owned()),
-            other => Err(format!("field label not supported: {other}")),
+            other => Err(format!(
+                "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                quote(other)
+            )),
         }
     }
 

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use karmada_api::crd;
 use karmada_api::features::Gates;
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::object::ObjectMutExt;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, json};
 use karmada_apiserver::Role;
 use karmada_apiserver::auth::Identity;
-use karmada_client::Client;
+use karmada_client::{Api, Client};
 use karmada_runtime::Metrics;
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
@@ -22,6 +22,9 @@ use crate::version;
 
 /// The name of cluster, user and context that people know from Karmada's installers.
 const CONTEXT: &str = "karmada-apiserver";
+
+/// How long definitions may take until they are served.
+const ESTABLISHING: Duration = Duration::from_secs(30);
 
 /// Namespaces the control plane keeps its own objects in.
 const NAMESPACES: [&str; 2] = ["karmada-system", "karmada-cluster"];
@@ -102,6 +105,9 @@ async fn install(client: &Client) -> anyhow::Result<()> {
             }
         }
     }
+    for crd in crd::crds() {
+        wait_until_served(&definitions, &crd.name).await?;
+    }
     let namespaces = client.api(&Gvr::new("", "v1", "namespaces"));
     for name in NAMESPACES {
         if namespaces.find(name).await?.is_none() {
@@ -114,6 +120,21 @@ async fn install(client: &Client) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A definition is served a moment after it was written; nobody should meet the gap.
+async fn wait_until_served(definitions: &Api, name: &str) -> anyhow::Result<()> {
+    let deadline = Instant::now() + ESTABLISHING;
+    loop {
+        let stored = definitions.get(name).await?;
+        let is_established =
+            |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
+        if stored.list_at(&["status", "conditions"]).iter().any(is_established) {
+            return Ok(());
+        }
+        anyhow::ensure!(Instant::now() < deadline, "the definition {name} is not served");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// The stored definition with our schema, if that says anything else than before. Conversion is

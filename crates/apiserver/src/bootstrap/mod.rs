@@ -10,6 +10,7 @@ use crate::auth::bootstrap::{self as policy, Change};
 use crate::config::Role;
 use crate::http::query::encode_percent;
 use crate::internal;
+use crate::registry::Source;
 use crate::server::Error;
 use crate::state::State;
 
@@ -139,12 +140,16 @@ fn extension_authentication(state: &State) -> Value {
     })
 }
 
-/// One APIService per group version this process serves itself.
+/// One APIService per group version this process serves itself; definitions come and go.
 fn api_services(state: &State) -> Vec<Value> {
     let snapshot = state.registry.snapshot();
     let mut services = Vec::new();
     for group in snapshot.groups() {
         for version in snapshot.versions(group) {
+            let resources = snapshot.resources(group, version);
+            if resources.iter().all(|served| served.source == Source::Custom) {
+                continue;
+            }
             let (group_priority, version_priority) = state.registry.priorities(group, version);
             let mut spec = json!({
                 "version": version,

@@ -36,7 +36,7 @@ pub fn encode(value: &Value, form: Representation) -> Bytes {
 
 /// YAML as Kubernetes writes it: keys sorted, lists not indented below their key.
 pub fn to_yaml(value: &Value) -> String {
-    crate::yaml::to_string(value)
+    karmada_apimachinery::yaml::to_string(value)
 }
 
 pub fn answer(code: StatusCode, bytes: impl Into<Bytes>, format: Format) -> Response<Body> {

@@ -10,4 +10,5 @@ mod process;
 mod python_client;
 mod real;
 mod server;
+mod up;
 mod webhook;

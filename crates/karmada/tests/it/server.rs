@@ -28,6 +28,11 @@ impl Server {
         Self::start(&[&["apiserver"], flags].concat(), "admin.config")
     }
 
+    /// The whole control plane.
+    pub(crate) fn up() -> Self {
+        Self::start(&["up"], "karmada-apiserver.config")
+    }
+
     fn start(args: &[&str], kubeconfig: &'static str) -> Self {
         let folder = TempDir::new().expect("make a temporary directory");
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();

@@ -133,14 +133,7 @@ fn decision(
     let spec: ResourceBindingSpec = serde_json::from_value(binding.clone()).unwrap();
     let status: ResourceBindingStatus = serde_json::from_value(status.clone()).unwrap();
     let peers = Peers::default();
-    let subject = Subject {
-        spec: &spec,
-        status: &status,
-        generation: 1,
-        deleting: false,
-        applied_placement: applied,
-        peers: &peers,
-    };
+    let subject = Subject { applied_placement: applied, ..subject(&spec, &status, &peers) };
     decide(&subject, snapshot, &Config::default())
 }
 
@@ -213,14 +206,7 @@ fn peers_of_a_group_attract_or_repel() {
     let snapshot = snapshot(&[cluster("m1", 9), cluster("m2", 9)]);
     let on_m1 = || vec![crate::Peer { clusters: vec!["m1".into()] }];
     let names = |peers: Peers| {
-        let subject = Subject {
-            spec: &spec,
-            status: &status,
-            generation: 1,
-            deleting: false,
-            applied_placement: None,
-            peers: &peers,
-        };
+        let subject = subject(&spec, &status, &peers);
         let outcome = schedule(&subject, &snapshot, &Estimates::default(), &config).unwrap();
         show(&outcome.result.map(|placed| pairs(&placed.clusters)))
     };
@@ -233,14 +219,7 @@ fn reasons_read_on_one_screen() {
     let spec: ResourceBindingSpec =
         serde_json::from_value(binding(5, divided("aggregated"), &[("m1", 2)])).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
-    let subject = Subject {
-        spec: &spec,
-        status: &status,
-        generation: 1,
-        deleting: false,
-        applied_placement: None,
-        peers: &peers,
-    };
+    let subject = subject(&spec, &status, &peers);
     let config = Config::default();
     let trigger = Some(Trigger::ReplicasChanged);
     let (_, scheduling) =
@@ -268,14 +247,7 @@ fn a_large_fleet_is_explained_on_one_screen() {
     let clusters: Vec<Value> = (0..300).map(|i| cluster(&format!("m{i:03}"), 10)).collect();
     let spec: ResourceBindingSpec = serde_json::from_value(binding(5, json!({}), &[])).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
-    let subject = Subject {
-        spec: &spec,
-        status: &status,
-        generation: 1,
-        deleting: false,
-        applied_placement: None,
-        peers: &peers,
-    };
+    let subject = subject(&spec, &status, &peers);
     let (_, scheduling) = crate::explain(
         &subject,
         &snapshot(&clusters),

@@ -360,14 +360,7 @@ fn room(cluster: &Value, request: Option<Value>) -> i64 {
     }
     let spec: ResourceBindingSpec = serde_json::from_value(binding).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
-    let subject = Subject {
-        spec: &spec,
-        status: &status,
-        generation: 1,
-        deleting: false,
-        applied_placement: None,
-        peers: &peers,
-    };
+    let subject = subject(&spec, &status, &peers);
     let snapshot = snapshot(std::slice::from_ref(cluster));
     let (_, scheduling) =
         crate::explain(&subject, &snapshot, &Estimates::default(), &Config::default(), None)

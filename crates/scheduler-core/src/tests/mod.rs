@@ -63,18 +63,20 @@ fn divided(preference: &str) -> Value {
     }
 }
 
+/// A binding of generation 1 that was never scheduled.
+fn subject<'a>(
+    spec: &'a ResourceBindingSpec,
+    status: &'a ResourceBindingStatus,
+    peers: &'a Peers,
+) -> Subject<'a> {
+    Subject { spec, status, generation: 1, deleting: false, applied_placement: None, peers }
+}
+
 fn run(binding: &Value, status: Value, snapshot: &Snapshot, config: &Config) -> Outcome {
     let spec: ResourceBindingSpec = serde_json::from_value(binding.clone()).unwrap();
     let status: ResourceBindingStatus = serde_json::from_value(status).unwrap();
     let peers = Peers::default();
-    let subject = Subject {
-        spec: &spec,
-        status: &status,
-        generation: 1,
-        deleting: false,
-        applied_placement: None,
-        peers: &peers,
-    };
+    let subject = subject(&spec, &status, &peers);
     schedule(&subject, snapshot, &Estimates::default(), config).unwrap()
 }
 

@@ -1,0 +1,150 @@
+//! `karmada up`: Karmada's kinds with their defaults and refusals, both versions of a binding, and
+//! that a restart with nothing changed changes nothing.
+
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Client, ListOptions};
+
+use crate::server::Server;
+
+async fn client(server: &Server) -> Client {
+    Client::from_kubeconfig(&server.kubeconfig(), None).await.unwrap()
+}
+
+fn gvr(group: &str, version: &str, resource: &str) -> Gvr {
+    Gvr::new(group, version, resource)
+}
+
+fn policy(name: &str, placement: Value) -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
+            "placement": placement,
+        },
+    })
+}
+
+#[tokio::test]
+async fn policies_are_defaulted_and_refused_as_the_original_does() {
+    let server = Server::up();
+    let client = client(&server).await;
+    let policies = client
+        .api(&gvr("policy.karmada.io", "v1alpha1", "propagationpolicies"))
+        .namespaced("default");
+    let stored = policies.create(&policy("good", json!({}))).await.unwrap();
+    assert!(stored.label("propagationpolicy.karmada.io/permanent-id").is_some());
+    assert!(stored.has_finalizer("karmada.io/propagation-policy-controller"));
+    assert_eq!(stored["spec"]["schedulerName"], "default-scheduler");
+    assert_eq!(stored["spec"]["resourceSelectors"][0]["namespace"], "default");
+    let both = json!({"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "a"}]});
+    let refused = policies.create(&policy("bad", both)).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("clusterAffinities cannot co-exist with clusterAffinity"),
+        "{refused}"
+    );
+}
+
+// Shows: AGG-5
+#[tokio::test]
+async fn clusters_are_served_natively_with_their_own_rules() {
+    let server = Server::up();
+    let client = client(&server).await;
+    let clusters = client.api(&gvr("cluster.karmada.io", "v1alpha1", "clusters"));
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+        "spec": {"syncMode": "Push", "zone": "z1"},
+    });
+    let stored = clusters.create(&cluster).await.unwrap();
+    assert_eq!(stored["spec"]["zones"], json!(["z1"]));
+    assert_eq!(stored["spec"].get("zone"), None);
+    assert_eq!(stored["spec"]["resourceModels"].as_array().map(Vec::len), Some(9));
+    assert_eq!(stored["metadata"]["generation"], 1);
+    let status =
+        json!({"status": {"kubernetesVersion": "v1.36.0"}, "spec": {"provider": "ignored"}});
+    let patched = clusters
+        .patch_subresource(
+            "m1",
+            "status",
+            &karmada_client::Patch::Merge(status),
+            &Default::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(patched["status"]["kubernetesVersion"], "v1.36.0");
+    assert_eq!(patched["spec"].get("provider"), None);
+    let mut bad = cluster.clone();
+    bad["metadata"]["name"] = "a.b".into();
+    assert!(clusters.create(&bad).await.unwrap_err().is_invalid());
+    let services = client.api(&gvr("apiregistration.k8s.io", "v1", "apiservices"));
+    let service = services.get("v1alpha1.cluster.karmada.io").await.unwrap();
+    assert_eq!(service["spec"]["groupPriorityMinimum"], 2000);
+}
+
+#[tokio::test]
+async fn bindings_are_served_in_both_versions() {
+    let server = Server::up();
+    let client = client(&server).await;
+    let binding = json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web-deployment", "namespace": "default"},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"},
+            "replicas": 3, "clusters": [{"name": "m1", "replicas": 3}],
+        },
+    });
+    let bindings = |version: &str| {
+        client.api(&gvr("work.karmada.io", version, "resourcebindings")).namespaced("default")
+    };
+    bindings("v1alpha2").create(&binding).await.unwrap();
+    let older = bindings("v1alpha1").get("web-deployment").await.unwrap();
+    assert_eq!(older["apiVersion"], "work.karmada.io/v1alpha1");
+    assert_eq!(older["spec"]["resource"]["replicas"], 3);
+    assert_eq!(older["spec"].get("replicas"), None);
+}
+
+#[tokio::test]
+async fn a_restart_with_nothing_changed_changes_nothing() {
+    let mut server = Server::up();
+    let versions = async |server: &Server| -> Vec<(String, String)> {
+        let client = client(server).await;
+        let mut versions = Vec::new();
+        for resource in [
+            gvr("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+            gvr("", "v1", "namespaces"),
+            gvr("apiregistration.k8s.io", "v1", "apiservices"),
+        ] {
+            let list = client.api(&resource).list_all(&ListOptions::default()).await.unwrap();
+            versions.extend(
+                list.items
+                    .iter()
+                    .map(|item| (item.name().to_owned(), item.resource_version().to_owned())),
+            );
+        }
+        versions
+    };
+    let before = versions(&server).await;
+    assert_eq!(
+        before
+            .iter()
+            .filter(|(name, _)| name.ends_with("karmada.io") && !name.starts_with("v1"))
+            .count(),
+        17
+    );
+    server.kill();
+    server.start_again();
+    assert_eq!(versions(&server).await, before);
+}
+
+#[tokio::test]
+async fn feature_gates_are_in_the_metrics() {
+    let server = Server::up();
+    let request = http::Request::get("/metrics").body(Vec::new().into()).unwrap();
+    let text = client(&server).await.request_bytes(request).await.unwrap();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains(r#"kubernetes_feature_enabled{name="Failover""#), "{text}");
+    assert!(text.contains("apiserver_request_total"), "{text}");
+}

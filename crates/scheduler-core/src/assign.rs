@@ -193,10 +193,8 @@ impl Assignment<'_> {
                 .max()
                 .unwrap_or(0),
         };
-        let mut weighted: Vec<(&'c str, i64)> = selected
-            .iter()
-            .map(|candidate| (candidate.cluster.name.as_str(), weight_of(candidate)))
-            .collect();
+        let mut weighted: Vec<Weighted<'_, 'c>> =
+            selected.iter().map(|candidate| (candidate, weight_of(candidate))).collect();
         if weighted.iter().all(|(_, weight)| *weight == 0) {
             weighted.iter_mut().for_each(|(_, weight)| *weight = 1);
         }
@@ -205,16 +203,23 @@ impl Assignment<'_> {
     }
 
     /// Divides by weight from scratch, in order of names.
-    fn by_weight<'c>(&self, replicas: i64, mut weighted: Vec<(&'c str, i64)>) -> Vec<Held<'c>> {
-        weighted.sort_unstable();
-        let parties: Vec<Party<'_>> =
-            weighted.iter().map(|&(name, votes)| Party { name, votes, seats: 0 }).collect();
+    fn by_weight<'c>(&self, replicas: i64, mut weighted: Vec<Weighted<'_, 'c>>) -> Vec<Held<'c>> {
+        weighted.sort_unstable_by_key(|(candidate, _)| candidate.place);
+        let parties: Vec<Party<'_>> = weighted
+            .iter()
+            .map(|&(candidate, votes)| Party { name: &candidate.cluster.name, votes, seats: 0 })
+            .collect();
         let ties = TieOrder::of_uid(&self.spec.resource.uid);
         let totals = divide(replicas, &parties, ties);
         weighted
             .into_iter()
             .zip(totals)
-            .map(|((name, weight), total)| Held { name, weight, kept: 0, total })
+            .map(|((candidate, weight), total)| Held {
+                name: &candidate.cluster.name,
+                weight,
+                kept: 0,
+                total,
+            })
             .collect()
     }
 
@@ -226,64 +231,68 @@ impl Assignment<'_> {
     ) -> Result<Vec<Held<'c>>, Failure> {
         let kept = self.still_selected(selected);
         let assigned: i64 = kept.iter().map(|(_, replicas)| replicas).sum();
-        let allocatable = || {
-            selected
-                .iter()
-                .map(|candidate| (candidate.cluster.name.as_str(), candidate.allocatable))
-        };
+        let allocatable = || selected.iter().map(|candidate| (candidate, candidate.allocatable));
         let (prefix, target, weights, kept) = if self.fresh {
-            let weights: Vec<(&'c str, i64)> =
-                allocatable().map(|(name, room)| (name, room + replicas_of(&kept, name))).collect();
+            let weights: Vec<Weighted<'_, 'c>> = allocatable()
+                .map(|(candidate, room)| (candidate, room + replicas_of(&kept, candidate)))
+                .collect();
             ("failed to do fresh scale: ", replicas, weights, Vec::new())
         } else if assigned > replicas {
             ("failed to scale down: ", replicas, kept, Vec::new())
         } else if assigned < replicas {
             ("failed to scale up: ", replicas - assigned, allocatable().collect(), kept)
         } else {
-            let unchanged =
-                |(name, replicas)| Held { name, weight: 0, kept: replicas, total: replicas };
             return Ok(kept.into_iter().map(unchanged).collect());
         };
         let weights = enough_room(strategy, target, weights, &kept)
             .map_err(|failure| failure.prefixed(prefix))?;
         let mut shares = self.by_weight(target, weights);
-        for (name, replicas) in kept {
-            match shares.iter_mut().find(|share| share.name == name) {
+        for (candidate, replicas) in kept {
+            match shares.iter_mut().find(|share| share.name == candidate.cluster.name) {
                 Some(share) => {
                     share.kept = replicas;
                     share.total += replicas;
                 }
-                None => shares.push(Held { name, weight: 0, kept: replicas, total: replicas }),
+                None => shares.push(unchanged((candidate, replicas))),
             }
         }
         Ok(shares)
     }
 
     /// Present targets that are selected again, in their present order.
-    fn still_selected<'c>(&self, selected: &[Candidate<'c>]) -> Vec<(&'c str, i64)> {
+    fn still_selected<'s, 'c>(&self, selected: &'s [Candidate<'c>]) -> Vec<Weighted<'s, 'c>> {
         self.spec
             .clusters
             .iter()
             .filter_map(|target| {
                 let again =
                     selected.iter().find(|candidate| candidate.cluster.name == target.name)?;
-                Some((again.cluster.name.as_str(), i64::from(target.replicas)))
+                Some((again, i64::from(target.replicas)))
             })
             .collect()
     }
 }
 
-fn replicas_of(assigned: &[(&str, i64)], name: &str) -> i64 {
-    assigned.iter().find(|(other, _)| *other == name).map_or(0, |(_, replicas)| *replicas)
+/// A candidate with a number: its room, its weight or the replicas it has.
+type Weighted<'s, 'c> = (&'s Candidate<'c>, i64);
+
+/// A cluster that keeps what it has.
+fn unchanged<'c>((candidate, replicas): Weighted<'_, 'c>) -> Held<'c> {
+    Held { name: &candidate.cluster.name, weight: 0, kept: replicas, total: replicas }
+}
+
+fn replicas_of(assigned: &[Weighted<'_, '_>], candidate: &Candidate<'_>) -> i64 {
+    let same = |(other, _): &&Weighted<'_, '_>| other.place == candidate.place;
+    assigned.iter().find(same).map_or(0, |(_, replicas)| *replicas)
 }
 
 /// Weights in order of room, cut to the fewest clusters where replicas are aggregated.
-fn enough_room<'c>(
+fn enough_room<'s, 'c>(
     strategy: Strategy<'_>,
     target: i64,
-    mut weights: Vec<(&'c str, i64)>,
-    kept: &[(&str, i64)],
-) -> Result<Vec<(&'c str, i64)>, Failure> {
+    mut weights: Vec<Weighted<'s, 'c>>,
+    kept: &[Weighted<'_, '_>],
+) -> Result<Vec<Weighted<'s, 'c>>, Failure> {
     weights.sort_by_key(|(_, room)| std::cmp::Reverse(*room));
     let room = weights.iter().map(|(_, room)| *room).fold(0, i64::saturating_add);
     if room < target {
@@ -293,7 +302,7 @@ fn enough_room<'c>(
     }
     if strategy == Strategy::Aggregated {
         // Clusters in use come first: growing there moves nothing.
-        weights.sort_by_key(|(name, _)| replicas_of(kept, name) == 0);
+        weights.sort_by_key(|(candidate, _)| replicas_of(kept, candidate) == 0);
         let mut covered = 0;
         let needed = weights.iter().take_while(|(_, room)| {
             let short = covered < target;

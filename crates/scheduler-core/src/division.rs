@@ -36,7 +36,8 @@ fn fnv1a_32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Gives out `new_seats` and returns the seats of each party afterwards, in input order.
+/// Gives out `new_seats` and returns the seats of each party afterwards. Parties come in the order
+/// of their names, which decides ties.
 ///
 /// Without any votes nothing is given out. Runs in `O(parties log parties)` whatever the number
 /// of seats: the bulk is handed out by quota, only the remainder is contested.
@@ -53,12 +54,11 @@ pub fn divide(new_seats: i64, parties: &[Party<'_>], ties: TieOrder) -> Vec<i64>
     let claim = |index: usize, seats: i64| Claim {
         quotient: quotient(parties[index].votes, seats),
         seats,
-        name: parties[index].name,
         ties,
         index,
     };
     take_back(&mut left, parties, &mut seats, claim);
-    let mut claims: BinaryHeap<Claim<'_>> =
+    let mut claims: BinaryHeap<Claim> =
         (0..parties.len()).map(|index| claim(index, seats[index])).collect();
     while left > 0 {
         let Some(Claim { index, .. }) = claims.pop() else { break };
@@ -95,21 +95,21 @@ fn hand_out_quotas(new_seats: i64, parties: &[Party<'_>], seats: &mut [i64]) -> 
 
 /// Undoes seats that a quota gave to the wrong party: the weakest granted seat goes first, as
 /// long as too many are out or a stronger claim is waiting.
-fn take_back<'a>(
+fn take_back(
     left: &mut i64,
-    parties: &'a [Party<'a>],
+    parties: &[Party<'_>],
     seats: &mut [i64],
-    claim: impl Fn(usize, i64) -> Claim<'a>,
+    claim: impl Fn(usize, i64) -> Claim,
 ) {
     let granted = |seats: &[i64], index: usize| {
         (seats[index] > parties[index].seats).then(|| claim(index, seats[index] - 1))
     };
-    let mut weakest: BinaryHeap<Reverse<Claim<'a>>> =
+    let mut weakest: BinaryHeap<Reverse<Claim>> =
         (0..parties.len()).filter_map(|index| granted(seats, index)).map(Reverse).collect();
     if weakest.is_empty() {
         return;
     }
-    let mut waiting: BinaryHeap<Claim<'a>> =
+    let mut waiting: BinaryHeap<Claim> =
         (0..parties.len()).map(|index| claim(index, seats[index])).collect();
     while let Some(Reverse(last)) = weakest.pop() {
         // Entries go stale when their party won or lost a seat since.
@@ -144,41 +144,39 @@ fn quotient(votes: i64, seats: i64) -> f64 {
 }
 
 /// What a party bids for its next seat; the greatest claim wins.
-struct Claim<'a> {
+struct Claim {
     quotient: f64,
     seats: i64,
-    name: &'a str,
     ties: TieOrder,
     index: usize,
 }
 
-impl Ord for Claim<'_> {
+impl Ord for Claim {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_name = match self.ties {
-            TieOrder::Ascending => other.name.cmp(self.name),
-            TieOrder::Descending => self.name.cmp(other.name),
+            TieOrder::Ascending => other.index.cmp(&self.index),
+            TieOrder::Descending => self.index.cmp(&other.index),
         };
         self.quotient
             .total_cmp(&other.quotient)
             .then_with(|| other.seats.cmp(&self.seats))
             .then(by_name)
-            .then_with(|| other.index.cmp(&self.index))
     }
 }
 
-impl PartialOrd for Claim<'_> {
+impl PartialOrd for Claim {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Claim<'_> {
+impl PartialEq for Claim {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Claim<'_> {}
+impl Eq for Claim {}
 
 #[cfg(test)]
 mod tests {
@@ -203,7 +201,6 @@ mod tests {
             let claim = |index: usize| Claim {
                 quotient: quotient(parties[index].votes, seats[index]),
                 seats: seats[index],
-                name: parties[index].name,
                 ties,
                 index,
             };

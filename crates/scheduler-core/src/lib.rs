@@ -170,6 +170,8 @@ pub fn show_targets(targets: &[TargetCluster]) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate<'a> {
     cluster: &'a ClusterInfo,
+    /// Its place among all clusters, which is the order of names.
+    place: usize,
     tier: usize,
     score: i64,
     /// Room on top of what it has.
@@ -185,7 +187,7 @@ impl Candidate<'_> {
             .cmp(&other.tier)
             .then_with(|| other.score.cmp(&self.score))
             .then_with(|| other.available.cmp(&self.available))
-            .then_with(|| self.cluster.name.cmp(&other.cluster.name))
+            .then_with(|| self.place.cmp(&other.place))
     }
 }
 
@@ -305,7 +307,8 @@ impl Cycle<'_> {
         let mut candidates = Vec::new();
         let mut refused = Vec::new();
         // Clusters on their way out take no part and give no reason.
-        for cluster in self.snapshot.clusters().iter().filter(|cluster| !cluster.deleting) {
+        let all = self.snapshot.clusters().iter().enumerate();
+        for (place, cluster) in all.filter(|(_, cluster)| !cluster.deleting) {
             match self.first_refusal(attempt, cluster) {
                 Some(rejection) => {
                     if let Some(trace) = trace.as_deref_mut() {
@@ -314,7 +317,7 @@ impl Cycle<'_> {
                     refused.push(rejection);
                 }
                 None => {
-                    let candidate = self.candidate(attempt, demand, cluster);
+                    let candidate = self.candidate(attempt, demand, (place, cluster));
                     if let Some(trace) = trace.as_deref_mut() {
                         trace.clusters.push(describe(&candidate, demand));
                     }
@@ -354,7 +357,7 @@ impl Cycle<'_> {
         &self,
         attempt: &rules::Attempt<'_>,
         demand: &Demand,
-        cluster: &'c Arc<ClusterInfo>,
+        (place, cluster): (usize, &'c Arc<ClusterInfo>),
     ) -> Candidate<'c> {
         let scores = self.config.rules.rules(self.config).filter_map(|rule| rule.score);
         let allocatable = demand.allocatable(cluster, self.estimates, self.config);
@@ -366,6 +369,7 @@ impl Cycle<'_> {
         };
         Candidate {
             cluster,
+            place,
             tier: attempt.tier_of(cluster),
             score: scores.map(|score| score(attempt, cluster)).sum(),
             allocatable,

@@ -263,8 +263,10 @@ mod tests {
     fn candidates(clusters: &[(ClusterInfo, i64, i64)]) -> Vec<Candidate<'_>> {
         let mut candidates: Vec<Candidate<'_>> = clusters
             .iter()
-            .map(|(cluster, score, available)| Candidate {
+            .enumerate()
+            .map(|(place, (cluster, score, available))| Candidate {
                 cluster,
+                place,
                 tier: 0,
                 score: *score,
                 allocatable: *available,

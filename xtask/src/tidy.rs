@@ -20,7 +20,9 @@ const LAYERS: &[&[&str]] = &[
         "karmada-admission",
     ],
     &["karmada-store", "karmada-client", "karmada-runtime", "karmada-apiserver"],
-    &["karmada-controllers"],
+    &["karmada-kube-controllers"],
+    &["karmada-member-sim", "karmada-controllers", "karmada-scheduler", "karmada-cli"],
+    &["karmada-testkit"],
     &["karmada"],
     &["karmada-bench", "xtask"],
 ];

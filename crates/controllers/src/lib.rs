@@ -1,7 +1,9 @@
-//! Controllers, grouped by what they are about and listed in one table per group.
+//! Karmada's controllers, grouped by what they are about and listed in one table ([`registry`]).
 //!
 //! | group | what it keeps true |
 //! |---|---|
-//! | [`control_plane`] | what every Kubernetes API promises: namespaces end empty, dependents end with their owners, tokens and certificates are issued |
+//! | [`members`] | every joined cluster has a client, caches and a lane of its own |
 
-pub mod control_plane;
+pub mod context;
+pub mod members;
+pub mod registry;

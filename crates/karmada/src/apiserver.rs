@@ -14,8 +14,8 @@ use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::pki::{FRONT_PROXY_CLIENT, Pki, Settings};
 use karmada_apiserver::{Builder, Config, Role, Server, Trust};
 use karmada_client::Client;
-use karmada_controllers::control_plane::{Plane, registry};
-use karmada_runtime::{Clock, Metrics, Shutdown};
+use karmada_kube_controllers::{Plane, registry};
+use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{DirLock, Embedded, Memory, Store};
 use tokio::net::TcpListener;
 
@@ -216,8 +216,8 @@ fn start_controllers(
     let client = Client::in_process(server.handle().acting_as(identity))
         .with_user_agent("kube-controller-manager");
     let keys = Keyring { pki, tokens, authorizer: server.handle().authorizer() };
-    let plane =
-        Plane::new(client, Arc::new(keys), Clock::real(), Metrics::default(), shutdown.clone());
+    let manager = Manager::new(client, Clock::real(), Metrics::default(), shutdown.clone());
+    let plane = Plane::new(manager, Arc::new(keys));
     let role = match role {
         Role::Plane => registry::Role::Plane,
         Role::Member => registry::Role::Member,

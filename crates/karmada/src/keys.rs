@@ -8,7 +8,7 @@ use karmada_apimachinery::Value;
 use karmada_apiserver::auth::token::{self, TokenIssuer, TokenSigner as _};
 use karmada_apiserver::auth::{Authorizer, csr};
 use karmada_apiserver::pki::Pki;
-use karmada_controllers::control_plane::{Account, Keys, Signing};
+use karmada_kube_controllers::{Account, Keys, Signing};
 
 /// The longest a signed client certificate lives.
 const LONGEST: SignedDuration = SignedDuration::from_hours(365 * 24);

@@ -11,7 +11,7 @@ use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_client::{Client, DeleteOptions, Object};
 use karmada_runtime::{Action, Change, Controller, Informer, InformerSpec, ObjectKey};
 
-use super::{Account, Keys, Plane};
+use crate::{Account, Keys, Plane};
 
 const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";

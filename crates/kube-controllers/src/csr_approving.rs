@@ -6,7 +6,7 @@ use std::sync::Arc;
 use karmada_client::Client;
 use karmada_runtime::{Action, Clock, Controller, Informer, ObjectKey};
 
-use super::{Keys, Plane, csr};
+use crate::{Keys, Plane, csr};
 
 #[derive(Debug, thiserror::Error)]
 #[error("approve {request}")]

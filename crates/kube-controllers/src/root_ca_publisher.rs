@@ -9,8 +9,8 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::Client;
 use karmada_runtime::{Action, Controller, Informer, InformerSpec, ObjectKey};
 
-use super::service_account::is_active;
-use super::{Keys, Plane};
+use crate::service_account::is_active;
+use crate::{Keys, Plane};
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION: &str = "kubernetes.io/description";

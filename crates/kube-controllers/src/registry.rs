@@ -1,7 +1,7 @@
 //! The table of controllers: names as `kube-controller-manager --controllers` spells them, how to
 //! start each, and where it runs unless told otherwise.
 
-use super::{
+use crate::{
     Plane, bootstrap_signer, cluster_role_aggregation, csr_approving, csr_cleaner, csr_signing,
     garbage_collector, namespace, root_ca_publisher, service_account, service_account_token,
     token_cleaner, ttl_after_finished,

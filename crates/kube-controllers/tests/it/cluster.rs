@@ -12,8 +12,8 @@ use karmada_apiserver::auth::token::{self, SigningKey, TokenIssuer, TokenSigner}
 use karmada_apiserver::pki::certificate::Authority;
 use karmada_apiserver::{Config, Handle, Role, Server, Trust};
 use karmada_client::{Api, Client, DeleteOptions, Propagation};
-use karmada_controllers::control_plane::{Account, Keys, Plane, Signing, registry};
-use karmada_runtime::{Clock, Metrics, Shutdown};
+use karmada_kube_controllers::{Account, Keys, Plane, Signing, registry};
+use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::Memory;
 
 /// Keys of a test: those of the server.
@@ -101,13 +101,9 @@ impl Cluster {
         let client = Client::in_process(server.handle().acting_as(admin));
         let shutdown = Shutdown::new();
         let keys = TestKeys { authority, tokens, clock: clock.clone(), handle: server.handle() };
-        let plane = Plane::new(
-            client.clone(),
-            Arc::new(keys),
-            clock.clone(),
-            Metrics::default(),
-            shutdown.clone(),
-        );
+        let manager =
+            Manager::new(client.clone(), clock.clone(), Metrics::default(), shutdown.clone());
+        let plane = Plane::new(manager, Arc::new(keys));
         let role = match role {
             Role::Plane => registry::Role::Plane,
             Role::Member => registry::Role::Member,

@@ -6,7 +6,7 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Client, DeleteOptions};
 use karmada_runtime::{Action, Clock, Controller, Informer, ObjectKey};
 
-use super::{Plane, bootstrap_token};
+use crate::{Plane, bootstrap_token};
 
 #[derive(Debug, thiserror::Error)]
 #[error("delete the expired bootstrap token {secret}")]

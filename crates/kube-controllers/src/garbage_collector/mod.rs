@@ -26,7 +26,7 @@ use serde::Deserialize;
 
 use self::decide::{Dependents, Owner, Plan, plan};
 use self::graph::{Deletion, FOREGROUND, Graph, Node, ORPHAN};
-use super::Plane;
+use crate::Plane;
 
 /// How long to wait for an owner that exists to appear in the cache.
 const UNSEEN: Duration = Duration::from_secs(30);

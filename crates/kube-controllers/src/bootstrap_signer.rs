@@ -13,7 +13,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::Client;
 use karmada_runtime::{Action, Clock, Controller, Informer, InformerSpec, ObjectKey};
 
-use super::{Plane, bootstrap_token};
+use crate::{Plane, bootstrap_token};
 
 const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";

@@ -9,7 +9,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::Client;
 use karmada_runtime::{Action, Controller, Informer, ObjectKey};
 
-use super::Plane;
+use crate::Plane;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 

@@ -17,7 +17,7 @@ use karmada_client::{
 use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey};
 
 use self::conditions::Progress;
-use super::Plane;
+use crate::Plane;
 
 const FINALIZER: &str = "kubernetes";
 

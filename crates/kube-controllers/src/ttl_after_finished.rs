@@ -11,7 +11,7 @@ use karmada_apimachinery::time::parse_time;
 use karmada_client::{Client, DeleteOptions, Propagation};
 use karmada_runtime::{Action, Clock, Controller, Informer, ObjectKey};
 
-use super::Plane;
+use crate::Plane;
 
 #[derive(Debug, thiserror::Error)]
 #[error("delete the finished job {job}")]

@@ -14,7 +14,7 @@ use karmada_client::{Client, DeleteOptions};
 use karmada_runtime::{Action, Clock, Controller, Informer, ObjectKey};
 use x509_parser::pem::parse_x509_pem;
 
-use super::{Plane, csr};
+use crate::{Plane, csr};
 
 const DECIDED: SignedDuration = SignedDuration::from_hours(1);
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(24);

@@ -8,7 +8,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::Client;
 use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey};
 
-use super::Plane;
+use crate::Plane;
 
 const NAME: &str = "default";
 

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use super::graph::{Graph, Node};
-use crate::control_plane::Plane;
+use crate::Plane;
 
 /// How often to ask which kinds there are, should no definition announce them.
 const PERIOD: Duration = Duration::from_secs(30);

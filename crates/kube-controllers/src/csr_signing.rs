@@ -9,7 +9,7 @@ use karmada_apimachinery::object::ObjectMutExt;
 use karmada_client::Client;
 use karmada_runtime::{Action, Clock, Controller, Informer, ObjectKey};
 
-use super::{Keys, Plane, Signing, csr};
+use crate::{Keys, Plane, Signing, csr};
 
 #[derive(Debug, thiserror::Error)]
 enum Error {

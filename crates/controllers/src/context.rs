@@ -1,0 +1,77 @@
+//! What Karmada's controllers work with.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::features::Gates;
+use karmada_interpreter::Interpreter;
+use karmada_runtime::Manager;
+
+use crate::members::Members;
+
+/// What can be set by flags, with upstream's defaults.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `--cluster-status-update-frequency`
+    pub cluster_status_update_frequency: Duration,
+    /// `--cluster-success-threshold`
+    pub cluster_success_threshold: Duration,
+    /// `--cluster-failure-threshold`
+    pub cluster_failure_threshold: Duration,
+    /// `--cluster-lease-duration`
+    pub cluster_lease_duration: Duration,
+    /// `--cluster-lease-renew-interval-fraction`
+    pub cluster_lease_renew_interval_fraction: f64,
+    /// `--cluster-monitor-period`
+    pub cluster_monitor_period: Duration,
+    /// `--cluster-monitor-grace-period`
+    pub cluster_monitor_grace_period: Duration,
+    /// `--cluster-startup-grace-period`
+    pub cluster_startup_grace_period: Duration,
+    /// `--skipped-propagating-apis`, as given
+    pub skipped_propagating_apis: String,
+    /// `--skipped-propagating-namespaces`: regular expressions
+    pub skipped_propagating_namespaces: Vec<String>,
+    /// `--enable-cluster-resource-modeling`
+    pub enable_cluster_resource_modeling: bool,
+    /// Workers of each controller; each member has as many again for its own work.
+    pub workers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cluster_status_update_frequency: Duration::from_secs(10),
+            cluster_success_threshold: Duration::from_secs(30),
+            cluster_failure_threshold: Duration::from_secs(30),
+            cluster_lease_duration: Duration::from_secs(40),
+            cluster_lease_renew_interval_fraction: 0.25,
+            cluster_monitor_period: Duration::from_secs(5),
+            cluster_monitor_grace_period: Duration::from_secs(40),
+            cluster_startup_grace_period: Duration::from_secs(60),
+            skipped_propagating_apis: String::new(),
+            skipped_propagating_namespaces: vec!["kube-.*".to_owned()],
+            enable_cluster_resource_modeling: true,
+            workers: 5,
+        }
+    }
+}
+
+/// What the controllers work with. Clones share it.
+#[derive(Clone)]
+pub struct Context {
+    pub manager: Manager,
+    pub members: Members,
+    pub interpreter: Arc<Interpreter>,
+    pub gates: Gates,
+    pub options: Arc<Options>,
+}
+
+impl Deref for Context {
+    type Target = Manager;
+
+    fn deref(&self) -> &Manager {
+        &self.manager
+    }
+}

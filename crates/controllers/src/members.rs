@@ -1,0 +1,210 @@
+//! Access to member clusters: each joined cluster has a client, caches and a lane of its own, so
+//! that a slow or dead one holds up nobody else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use karmada_api::cluster::Cluster;
+use karmada_api::meta::Kind as _;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_client::{Client, Discovery};
+use karmada_runtime::{Change, Informers, Manager, ObjectKey, Shutdown};
+use parking_lot::Mutex;
+
+/// Makes the connection to a member. Over HTTPS in production; a simulated member is called in
+/// process, through faults that tests switch on.
+pub trait Dial: Send + Sync + 'static {
+    /// `secret` is the Secret that `spec.secretRef` names, if it is there.
+    fn dial(&self, cluster: &Cluster, secret: Option<&Value>) -> Result<Client, DialError>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    #[error("cluster {0} names no endpoint")]
+    NoEndpoint(String),
+    #[error("cluster {cluster}: the secret {secret} is missing or holds no token")]
+    NoCredentials { cluster: String, secret: String },
+    #[error("cluster {cluster}: connect")]
+    Connect { cluster: String, source: karmada_client::Error },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unreachable {
+    #[error("cluster {0} is not joined")]
+    Unknown(String),
+    #[error(transparent)]
+    Dial(#[from] Arc<DialError>),
+}
+
+/// One joined cluster, for as long as its endpoint and credentials stay as they are.
+pub struct Member {
+    pub name: String,
+    /// The uid of the Cluster object.
+    pub uid: String,
+    pub client: Client,
+    pub informers: Informers,
+    pub discovery: Discovery,
+    /// Ends when the cluster leaves or its credentials change; everything that works for this
+    /// member alone runs under it.
+    pub shutdown: Shutdown,
+}
+
+/// What happens to the set of members.
+#[derive(Clone)]
+pub enum MemberChange {
+    /// A cluster joined, or came back with another endpoint or other credentials.
+    Joined(Arc<Member>),
+    /// It left; its `shutdown` has been triggered.
+    Left(Arc<Member>),
+}
+
+type Handler = Box<dyn Fn(&MemberChange) + Send + Sync>;
+type Connected = Result<Arc<Member>, Arc<DialError>>;
+
+/// All joined clusters. Clones share them.
+#[derive(Clone)]
+pub struct Members {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shutdown: Shutdown,
+    dial: Arc<dyn Dial>,
+    members: Mutex<HashMap<String, (Fingerprint, Connected)>>,
+    handlers: Mutex<Vec<Handler>>,
+}
+
+/// What a connection depends on; a change of anything else of a Cluster leaves it alone.
+#[derive(PartialEq)]
+struct Fingerprint {
+    uid: String,
+    endpoint: String,
+    proxy: (String, String),
+    insecure: bool,
+    secret: Option<(String, String)>,
+}
+
+impl Members {
+    /// Follows Clusters and their Secrets.
+    pub fn start(manager: &Manager, dial: Arc<dyn Dial>) -> Self {
+        let inner = Inner {
+            shutdown: manager.shutdown.clone(),
+            dial,
+            members: Mutex::default(),
+            handlers: Mutex::default(),
+        };
+        let members = Self { inner: Arc::new(inner) };
+        let clusters =
+            manager.informers.all(&Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL));
+        let secrets = manager.informers.all(&Gvr::new("", "v1", "secrets"));
+        let (own, known_secrets) = (members.clone(), secrets.clone());
+        manager.keep(clusters.subscribe(move |change| match change {
+            Change::Applied { new, .. } => {
+                if let Ok(cluster) = new.typed::<Cluster>() {
+                    let secret =
+                        secret_key(&cluster).and_then(|key| known_secrets.cache().get(&key));
+                    own.connect(&cluster, secret.map(|secret| secret.value()).as_ref());
+                }
+            }
+            Change::Deleted(cluster) => own.leave(cluster.name()),
+        }));
+        // Secrets may come after the Clusters that name them, and are replaced when tokens rotate.
+        let own = members.clone();
+        manager.keep(secrets.subscribe(move |change| {
+            let Change::Applied { new: secret, .. } = change else { return };
+            let key = ObjectKey::of(secret);
+            for cluster in clusters.cache().list() {
+                let Ok(cluster) = cluster.typed::<Cluster>() else { continue };
+                if secret_key(&cluster).as_ref() == Some(&key) {
+                    own.connect(&cluster, Some(&secret.value()));
+                }
+            }
+        }));
+        members
+    }
+
+    pub fn get(&self, cluster: &str) -> Result<Arc<Member>, Unreachable> {
+        match self.inner.members.lock().get(cluster) {
+            Some((_, Ok(member))) => Ok(member.clone()),
+            Some((_, Err(error))) => Err(error.clone().into()),
+            None => Err(Unreachable::Unknown(cluster.to_owned())),
+        }
+    }
+
+    /// Calls the function for every member there is and then for every change. It must be quick.
+    pub fn subscribe(&self, handler: impl Fn(&MemberChange) + Send + Sync + 'static) {
+        let mut handlers = self.inner.handlers.lock();
+        let connected: Vec<_> =
+            self.inner.members.lock().values().map(|(_, c)| c.clone()).collect();
+        for member in connected.into_iter().flatten() {
+            handler(&MemberChange::Joined(member));
+        }
+        handlers.push(Box::new(handler));
+    }
+
+    fn connect(&self, cluster: &Cluster, secret: Option<&Value>) {
+        let name = cluster.metadata.name.clone();
+        let fingerprint = Fingerprint::of(cluster, secret);
+        let handlers = self.inner.handlers.lock();
+        let left = {
+            let mut members = self.inner.members.lock();
+            if members.get(&name).is_some_and(|(known, _)| *known == fingerprint) {
+                return;
+            }
+            let connected = self.inner.dial.dial(cluster, secret).map_err(Arc::new);
+            if let Err(error) = &connected {
+                tracing::warn!(cluster = name, %error, "member cannot be reached");
+            }
+            let connected = connected.map(|client| {
+                let shutdown = self.inner.shutdown.child();
+                Arc::new(Member {
+                    name: name.clone(),
+                    uid: cluster.metadata.uid.clone(),
+                    informers: Informers::new(client.clone(), shutdown.clone()),
+                    discovery: Discovery::new(client.clone()),
+                    client,
+                    shutdown,
+                })
+            });
+            members.insert(name.clone(), (fingerprint, connected))
+        };
+        if let Some((_, Ok(left))) = left {
+            left.shutdown.trigger();
+            handlers.iter().for_each(|handler| handler(&MemberChange::Left(left.clone())));
+        }
+        if let Ok(joined) = self.get(&name) {
+            handlers.iter().for_each(|handler| handler(&MemberChange::Joined(joined.clone())));
+        }
+    }
+
+    fn leave(&self, cluster: &str) {
+        let handlers = self.inner.handlers.lock();
+        let left = self.inner.members.lock().remove(cluster);
+        if let Some((_, Ok(left))) = left {
+            left.shutdown.trigger();
+            handlers.iter().for_each(|handler| handler(&MemberChange::Left(left.clone())));
+        }
+    }
+}
+
+fn secret_key(cluster: &Cluster) -> Option<ObjectKey> {
+    let secret = cluster.spec.secret_ref.as_ref()?;
+    Some(ObjectKey::new(secret.namespace.clone(), secret.name.clone()))
+}
+
+impl Fingerprint {
+    fn of(cluster: &Cluster, secret: Option<&Value>) -> Self {
+        let field = |secret: &Value, name: &str| {
+            secret["metadata"][name].as_str().unwrap_or_default().to_owned()
+        };
+        let spec = &cluster.spec;
+        Self {
+            uid: cluster.metadata.uid.clone(),
+            endpoint: spec.api_endpoint.clone(),
+            proxy: (spec.proxy_url.clone(), format!("{:?}", spec.proxy_header)),
+            insecure: spec.insecure_skip_tls_verification,
+            secret: secret.map(|secret| (field(secret, "uid"), field(secret, "resourceVersion"))),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The table of controllers: names as `karmada-controller-manager --controllers` spells them, how
+//! to start each, and whether it runs unless told otherwise.
+
+use crate::context::Context;
+
+/// One controller.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    pub name: &'static str,
+    pub on_by_default: bool,
+    /// Whether an agent runs it for its own cluster.
+    pub on_in_agent: bool,
+    start: fn(&Context),
+}
+
+#[expect(dead_code, reason = "the first row comes with the first controller")]
+const fn entry(
+    name: &'static str,
+    on_by_default: bool,
+    on_in_agent: bool,
+    start: fn(&Context),
+) -> Entry {
+    Entry { name, on_by_default, on_in_agent, start }
+}
+
+#[rustfmt::skip]
+pub const CONTROLLERS: &[Entry] = &[
+];
+
+/// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands
+/// for the defaults, `name` turns one on, `-name` turns one off, the first word wins.
+pub fn start(context: &Context, list: &[String]) {
+    for entry in CONTROLLERS.iter().filter(|entry| is_enabled(entry, list)) {
+        tracing::debug!(controller = entry.name, "starting");
+        (entry.start)(context);
+    }
+}
+
+fn is_enabled(entry: &Entry, list: &[String]) -> bool {
+    for word in list {
+        match word.strip_prefix('-') {
+            Some(word) if word == entry.name => return false,
+            None if word == entry.name => return true,
+            _ => {}
+        }
+    }
+    entry.on_by_default && (list.is_empty() || list.iter().any(|word| word == "*"))
+}

@@ -1,0 +1,1 @@
+//! `karmadactl`: one file per command. Speaks the Kubernetes API and nothing else.

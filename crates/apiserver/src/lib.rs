@@ -3,6 +3,15 @@
 //! The way of a request: [`http`] (listener, filters) → [`auth`] → `routes` → `handlers` or
 //! `subresources` → `registry` (what the kind does) → store. Reads come from `cache`, which follows
 //! the store. [`Server`] puts it together; [`Handle`] serves callers in the same process.
+//!
+//! # Connections
+//!
+//! Subresources with streams (`pods/log`, `pods/exec`, `clusters/proxy`) are served by the embedding
+//! program: [`Handle::connect`] (or [`Builder::connect`]) registers a [`connect::Connect`] for group,
+//! resource and subresource. It is called with a [`connect::Connection`] once the request is
+//! authenticated, authorized and admitted; its response is passed on as it is, streams and
+//! `101 Switching Protocols` included. The subresource must be in the served table; built-in kinds
+//! have theirs, a [`Native`] lists its own. Without a connector, pods answer as if no node could be reached.
 
 pub mod admission;
 mod allocator;
@@ -12,6 +21,7 @@ pub mod cache;
 mod call;
 mod codec;
 mod config;
+pub mod connect;
 mod crd;
 mod discovery;
 mod endpoints;

@@ -22,6 +22,7 @@ use crate::auth::token::TokenIssuer;
 use crate::auth::{Authenticator, Authorizer, Clock, ExtraAuthorizer, Identity, Objects};
 use crate::cache::{Caches, Reading};
 use crate::config::Config;
+use crate::connect::{Connect, Connectors};
 use crate::http::body::Body;
 use crate::http::listener::{self, TlsConfig};
 use crate::registry::{
@@ -64,6 +65,7 @@ pub struct Builder {
     natives: Vec<Native>,
     converter: Option<Arc<dyn Converter>>,
     extra_metrics: Option<ExtraMetrics>,
+    connectors: Connectors,
 }
 
 /// Metrics of the embedding program in text form, shown behind the server's own.
@@ -85,6 +87,12 @@ impl Builder {
     /// Serves a resource of the embedding program.
     pub fn native(mut self, native: Native) -> Self {
         self.natives.push(native);
+        self
+    }
+
+    /// Serves the connections to a subresource: (group, resource, subresource).
+    pub fn connect(self, place: (&str, &str, &str), connect: Arc<dyn Connect>) -> Self {
+        self.connectors.add(place, connect);
         self
     }
 
@@ -161,6 +169,7 @@ impl Builder {
             front_proxy_ca_pem: self.trust.front_proxy_ca_pem,
             converter: self.converter,
             extra_metrics: self.extra_metrics,
+            connectors: self.connectors,
         }));
         for service in state.objects.list(&GroupResource::new("", "services"), None) {
             state.pools.learn(&service);
@@ -309,6 +318,7 @@ impl Server {
             natives: Vec::new(),
             converter: None,
             extra_metrics: None,
+            connectors: Connectors::default(),
         }
     }
 
@@ -356,6 +366,11 @@ impl Handle {
     /// The stored objects, for parts that decide by them outside of requests.
     pub fn objects(&self) -> Arc<dyn Objects> {
         self.state.objects.clone()
+    }
+
+    /// Serves the connections to a subresource from now on: (group, resource, subresource).
+    pub fn connect(&self, place: (&str, &str, &str), connect: Arc<dyn Connect>) {
+        self.state.connectors.add(place, connect);
     }
 
     /// The table of what is served, for programs that add to it.

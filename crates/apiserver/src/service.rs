@@ -127,11 +127,11 @@ fn admit(state: &State, parts: &Parts, target: &Target) -> Result<Arc<Identity>,
     Ok(attributes.user)
 }
 
-struct Arrived {
-    parts: Parts,
-    query: Query,
-    target: Target,
-    user: Arc<Identity>,
+pub(crate) struct Arrived {
+    pub(crate) parts: Parts,
+    pub(crate) query: Query,
+    pub(crate) target: Target,
+    pub(crate) user: Arc<Identity>,
 }
 
 async fn dispatch(
@@ -148,7 +148,8 @@ async fn dispatch(
     if !snapshot.has_group(&target.group) {
         return body::page_not_found();
     }
-    let served = match find(&snapshot, target, &request.parts.method) {
+    let connector = state.connectors.find(&target.group, &target.resource, &target.subresource);
+    let served = match find(&snapshot, target, (&request.parts.method, connector.is_some())) {
         Ok(served) => served,
         // Compat: groups of definitions answer unknown paths as unknown groups do.
         Err(status) if status == Status::no_such_resource() && is_custom(&snapshot, target) => {
@@ -156,6 +157,10 @@ async fn dispatch(
         }
         Err(status) => return respond::refusal(&status, form),
     };
+    if let Some(connector) = connector {
+        let connected = subresources::connect::connect(state, request, served, body, connector);
+        return connected.await.unwrap_or_else(|status| respond::refusal(&status, form));
+    }
     let formats =
         if served.source == Source::BuiltIn { negotiate::BUILT_IN } else { negotiate::CUSTOM };
     if !negotiate::names_known_type(&request.parts.headers, formats) && !is_long_running(target) {
@@ -179,7 +184,7 @@ fn is_custom(snapshot: &crate::registry::Snapshot, target: &Target) -> bool {
 fn find(
     snapshot: &crate::registry::Snapshot,
     target: &Target,
-    method: &Method,
+    (method, connects): (&Method, bool),
 ) -> Result<Arc<Served>, Status> {
     let served = snapshot
         .find(&target.group, &target.version, &target.resource)
@@ -203,7 +208,9 @@ fn find(
         if !target.rest.is_empty() && target.subresource != "proxy" {
             return Err(Status::no_such_resource());
         }
-        if method == Method::HEAD || !sub.verbs.iter().any(|verb| verb == target.verb) {
+        let offered = method != Method::HEAD && sub.verbs.iter().any(|verb| verb == target.verb);
+        let rare = connects && matches!(*method, Method::HEAD | Method::OPTIONS);
+        if !offered && !rare {
             return Err(Status::method_not_allowed());
         }
     } else {

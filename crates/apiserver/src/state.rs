@@ -17,6 +17,7 @@ use crate::auth::rbac::Rbac;
 use crate::auth::{Authenticator, Authorizer, Clock, Objects};
 use crate::cache::Caches;
 use crate::config::Config;
+use crate::connect::Connectors;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
 use crate::registry::{Converter, Registry};
@@ -43,6 +44,7 @@ pub(crate) struct State {
     pub(crate) front_proxy_ca_pem: String,
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
+    pub(crate) connectors: Connectors,
     ready: AtomicBool,
 }
 
@@ -64,6 +66,7 @@ pub(crate) struct Parts {
     pub(crate) front_proxy_ca_pem: String,
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
+    pub(crate) connectors: Connectors,
 }
 
 impl State {
@@ -92,6 +95,7 @@ impl State {
             front_proxy_ca_pem: parts.front_proxy_ca_pem,
             converter: parts.converter,
             extra_metrics: parts.extra_metrics,
+            connectors: parts.connectors,
             ready: AtomicBool::new(false),
         }
     }

@@ -1,5 +1,6 @@
 //! Paths below an object: views such as `status` and `scale`, and actions such as `eviction`.
 
+pub(crate) mod connect;
 mod pod;
 mod scale;
 

@@ -142,7 +142,7 @@ pub(crate) async fn log(call: &Call) -> Answer {
     Err(unreachable_node(call, node).await)
 }
 
-fn check_log_options(call: &Call) -> Result<(), Status> {
+pub(super) fn check_log_options(call: &Call) -> Result<(), Status> {
     let mut errors = Vec::new();
     for (name, least) in [("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)] {
         let number = call.query.non_empty(name).and_then(|text| text.parse::<i64>().ok());
@@ -177,7 +177,7 @@ async fn unreachable_node(call: &Call, node: &str) -> Status {
 }
 
 /// The container a request is about, as Kubernetes picks it.
-fn container(call: &Call, pod: &Value) -> Result<String, Status> {
+pub(super) fn container(call: &Call, pod: &Value) -> Result<String, Status> {
     let names = |field: &str| -> Vec<String> {
         let list = pod.list_at(&["spec", field]);
         list.iter().filter_map(|c| c.str_at(&["name"]).map(str::to_owned)).collect()

@@ -1,45 +1,11 @@
 //! Bookmarks, concurrency caps and the way a server stops.
 
-use std::sync::Arc;
-
-use http::Request;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use karmada_apimachinery::Value;
+use karmada_apiserver::Config;
 use karmada_apiserver::auth::Identity;
-use karmada_apiserver::auth::token::{self, SigningKey, TokenIssuer};
-use karmada_apiserver::pki::certificate::Authority;
-use karmada_apiserver::{Config, Server, Trust};
-use karmada_store::Memory;
-use tower::Service;
 
-async fn server(config: Config) -> Server {
-    let key = Authority::generate_key().unwrap();
-    let (begin, end) = ("2025-01-01T00:00:00Z".parse(), "2099-01-01T00:00:00Z".parse());
-    let authority = Authority::self_signed("test", &key, begin.unwrap(), end.unwrap()).unwrap();
-    let signing = SigningKey::from_pem(key.as_bytes()).unwrap();
-    let trust = Trust {
-        client_certs: None,
-        front_proxy: None,
-        tokens: Arc::new(TokenIssuer::new(token::DEFAULT_ISSUER, signing, Vec::new())),
-        allow_anonymous: false,
-        client_ca_pem: authority.certificate_pem(),
-        front_proxy_ca_pem: authority.certificate_pem(),
-    };
-    Server::builder(config, Arc::new(Memory::new()), trust).start().await.unwrap()
-}
-
-fn admin() -> Identity {
-    Identity::new("admin", ["system:masters", "system:authenticated"])
-}
-
-async fn get(
-    server: &Server,
-    identity: Identity,
-    path: &str,
-) -> http::Response<impl http_body::Body<Data = bytes::Bytes, Error: std::fmt::Debug> + Unpin> {
-    let request = Request::get(path).body(Full::new(bytes::Bytes::new())).unwrap();
-    server.handle().acting_as(identity).call(request).await.unwrap()
-}
+use crate::server::{admin, get, server};
 
 // Shows: WATCH-6
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,115 @@
+//! The way to a registered connector: what is checked before a connection is handed over.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::status::Status;
+
+use super::pod;
+use crate::admission::Operation;
+use crate::call::Call;
+use crate::connect::{Connect, Connection, rest_of};
+use crate::handlers::{Answer, write};
+use crate::http::body::{self, Body};
+use crate::http::respond;
+use crate::registry::{Served, Source};
+use crate::service::Arrived;
+use crate::state::State;
+
+/// Checks and admits a connection and lets the connector answer it.
+pub(crate) async fn connect(
+    state: &Arc<State>,
+    arrived: Arrived,
+    served: Arc<Served>,
+    body: Body,
+    connector: Arc<dyn Connect>,
+) -> Answer {
+    let Arrived { parts, query, target, user } = arrived;
+    let head = (target, query, parts.headers.clone());
+    let call = Call::new(state.clone(), head, user.clone(), served, Bytes::new());
+    let object = find_object(&call).await?;
+    let mut container = String::new();
+    if let Some(pod) = object.as_ref().filter(|_| is_pod(&call)) {
+        match check_pod(&call, pod)? {
+            Some(name) => container = name,
+            None => return Ok(no_content()),
+        }
+    }
+    admit(&call)?;
+    let connection = Connection {
+        user,
+        namespace: call.namespace().to_owned(),
+        name: call.name().to_owned(),
+        subresource: call.target.subresource.clone(),
+        rest: rest(&call).to_owned(),
+        object,
+        container,
+        request: Request::from_parts(parts, body),
+    };
+    let mut response = connector.connect(connection).await?;
+    respond::add_warnings(response.headers_mut(), &call.take_warnings());
+    Ok(response)
+}
+
+async fn find_object(call: &Call) -> Result<Option<Value>, Status> {
+    let found = write::load(call, call.namespace(), call.name()).await?;
+    if found.is_none() && call.served.source != Source::Native {
+        return Err(Status::not_found(&call.served.group_resource(), call.name()));
+    }
+    Ok(found.map(|current| {
+        let mut object = current.value;
+        call.served.from_storage(&mut object);
+        object
+    }))
+}
+
+fn is_pod(call: &Call) -> bool {
+    call.served.gvk.group.is_empty() && call.served.gvk.kind == "Pod"
+}
+
+/// The container a connection goes to; nothing where an unscheduled pod has no logs yet.
+fn check_pod(call: &Call, pod: &Value) -> Result<Option<String>, Status> {
+    let subresource = call.target.subresource.as_str();
+    let scheduled = pod.str_at(&["spec", "nodeName"]).is_some_and(|node| !node.is_empty());
+    match subresource {
+        "log" => pod::check_log_options(call)?,
+        "exec" | "attach" => {}
+        _ => return Ok(Some(String::new())),
+    }
+    let container = pod::container(call, pod)?;
+    match (scheduled, subresource) {
+        (true, _) => Ok(Some(container)),
+        (false, "log") => Ok(None),
+        (false, _) => {
+            let why = format!("pod {} does not have a host assigned", call.name());
+            Err(Status::bad_request(why))
+        }
+    }
+}
+
+fn no_content() -> http::Response<Body> {
+    let mut response = body::text(StatusCode::NO_CONTENT, "");
+    response.headers_mut().remove(http::header::CONTENT_TYPE);
+    response
+}
+
+fn admit(call: &Call) -> Result<(), Status> {
+    let sub = &call.target.subresource;
+    let attributes = write::admission_attributes(call, Operation::Connect, sub, call.name(), false);
+    let mut options = Value::Null;
+    let mut warnings = call.state.admission.admit(&attributes, &mut options, None)?;
+    warnings.extend(call.state.admission.validate(&attributes, &options, None)?);
+    warnings.into_iter().for_each(|warning| call.warn(warning));
+    Ok(())
+}
+
+/// What follows the subresource in the path of a call.
+fn rest(call: &Call) -> &str {
+    let target = &call.target;
+    let group = if target.group.is_empty() { 2 } else { 3 };
+    let namespace = if target.has_namespace { 2 } else { 0 };
+    rest_of(&target.path, group + namespace + 3)
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::{Method, Request, header};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
@@ -287,7 +288,11 @@ impl Api {
             .body(Body::empty());
         let request = request.map_err(|error| Error::transport(path.as_str(), error))?;
         let response = self.client.send(request).await?;
-        Ok(events(response.into_body(), format!("watch {path}")))
+        let events = events(response.into_body(), format!("watch {path}"));
+        Ok(match self.client.warden() {
+            Some(warden) => events.take_until(warden.watch_end()).boxed(),
+            None => events,
+        })
     }
 }
 

@@ -1,8 +1,10 @@
 //! Ways to a server, and the one path all requests take.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use karmada_apimachinery::Value;
@@ -14,16 +16,36 @@ use tower::{BoxError, Service};
 use crate::api::Api;
 use crate::error::{ApiError, Error, Result};
 
+/// Stands between a client and its server: may delay, refuse or time requests.
+pub trait Warden: Send + Sync + 'static {
+    /// Sends the request through `connection`, or not.
+    fn send<'a>(
+        &'a self,
+        request: Request<Body>,
+        connection: &'a kube::Client,
+    ) -> BoxFuture<'a, Result<Response<Body>, BoxError>>;
+
+    /// Resolves when a watch that is opened now should end and be opened again.
+    fn watch_end(&self) -> BoxFuture<'static, ()>;
+}
+
 /// A connection to one API server. Cloning is cheap and shares it.
 #[derive(Clone)]
 pub struct Client {
     kube: kube::Client,
     user_agent: Option<HeaderValue>,
+    warden: Option<Arc<dyn Warden>>,
 }
 
 impl Client {
     pub fn new(kube: kube::Client) -> Self {
-        Self { kube, user_agent: None }
+        Self { kube, user_agent: None, warden: None }
+    }
+
+    /// Lets every request go through `warden`; those made through [`Client::kube`] do not.
+    pub fn with_warden(mut self, warden: Arc<dyn Warden>) -> Self {
+        self.warden = Some(warden);
+        self
     }
 
     /// Names the program in every request. Servers record it as the manager of what it writes.
@@ -79,6 +101,10 @@ impl Client {
         Self::from_config(config)
     }
 
+    pub(crate) fn warden(&self) -> Option<&dyn Warden> {
+        self.warden.as_deref()
+    }
+
     pub fn kube(&self) -> &kube::Client {
         &self.kube
     }
@@ -115,11 +141,11 @@ impl Client {
             request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| name.clone());
         }
         let attempt = describe(request.method(), request.uri().path());
-        let response = self
-            .kube
-            .send(request)
-            .await
-            .map_err(|error| Error::transport(attempt.as_str(), error))?;
+        let response = match &self.warden {
+            Some(warden) => warden.send(request, &self.kube).await,
+            None => self.kube.send(request).await.map_err(Into::into),
+        };
+        let response = response.map_err(|error| Error::transport(attempt.as_str(), error))?;
         let status = response.status();
         if !status.is_client_error() && !status.is_server_error() {
             return Ok(response);

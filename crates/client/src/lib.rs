@@ -17,7 +17,7 @@ pub use kube::client::Body;
 pub use api::{
     Api, DeleteOptions, List, ListOptions, Patch, PatchOptions, Propagation, WatchOptions,
 };
-pub use connect::Client;
+pub use connect::{Client, Warden};
 pub use discovery::{ApiResource, Discovery};
 pub use error::{ApiError, Error, Result};
 pub use object::{Meta, Object, OwnerReference};

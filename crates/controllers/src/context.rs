@@ -4,11 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::features::Gates;
+use karmada_api::features::{Gate, Gates};
 use karmada_interpreter::Interpreter;
 use karmada_runtime::Manager;
 
-use crate::members::Members;
+use crate::members::{Dial, Limits, Members};
 
 /// What can be set by flags, with upstream's defaults.
 #[derive(Debug, Clone)]
@@ -35,6 +35,10 @@ pub struct Options {
     pub skipped_propagating_namespaces: Vec<String>,
     /// `--enable-cluster-resource-modeling`
     pub enable_cluster_resource_modeling: bool,
+    /// `--cluster-cache-sync-timeout`
+    pub cluster_cache_sync_timeout: Duration,
+    /// `--cluster-api-qps` and `--cluster-api-burst`, for each member
+    pub member_limits: Limits,
     /// Workers of each controller; each member has as many again for its own work.
     pub workers: usize,
 }
@@ -53,6 +57,8 @@ impl Default for Options {
             skipped_propagating_apis: String::new(),
             skipped_propagating_namespaces: vec!["kube-.*".to_owned()],
             enable_cluster_resource_modeling: true,
+            cluster_cache_sync_timeout: Duration::from_secs(120),
+            member_limits: Limits::default(),
             workers: 5,
         }
     }
@@ -66,6 +72,24 @@ pub struct Context {
     pub interpreter: Arc<Interpreter>,
     pub gates: Gates,
     pub options: Arc<Options>,
+}
+
+impl Context {
+    /// Follows the members, reached through `dial`, and prepares what controllers ask.
+    pub fn start(manager: Manager, dial: Arc<dyn Dial>, gates: Gates, options: Options) -> Self {
+        let members = Members::start(&manager, dial, options.member_limits.clone());
+        let clock = manager.clock.clone();
+        let interpreter_gates =
+            karmada_interpreter::Gates { quota_estimate: gates.is_on(Gate::ResourceQuotaEstimate) };
+        let interpreter = Interpreter::new(interpreter_gates, Arc::new(move || clock.now()));
+        Self {
+            manager,
+            members,
+            interpreter: Arc::new(interpreter),
+            gates,
+            options: options.into(),
+        }
+    }
 }
 
 impl Deref for Context {

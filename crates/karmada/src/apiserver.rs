@@ -103,7 +103,7 @@ pub(crate) struct Serving {
     pub(crate) address: String,
     listener: TcpListener,
     tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    shutdown: Shutdown,
+    pub(crate) shutdown: Shutdown,
     /// Keeps other processes off the data directory.
     _lock: DirLock,
 }
@@ -162,8 +162,9 @@ impl Serving {
             () = terminated() => {}
         }
         tracing::info!("stopping");
-        self.server.stop();
+        // Controllers finish what they are at while there is a server to finish it with.
         self.shutdown.finish(FAREWELL).await;
+        self.server.stop();
         Ok(())
     }
 }

@@ -13,7 +13,10 @@ use karmada_apimachinery::{Value, json};
 use karmada_apiserver::Role;
 use karmada_apiserver::auth::Identity;
 use karmada_client::{Api, Client};
-use karmada_runtime::Metrics;
+use karmada_controllers::context::{Context, Options};
+use karmada_controllers::members::{Https, Limits};
+use karmada_controllers::registry;
+use karmada_runtime::{Clock, Manager, Metrics};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
 use crate::native;
@@ -77,8 +80,23 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let identity = Identity::new("system:karmada", ["system:masters"]);
     let client = Client::in_process(serving.server.handle().acting_as(identity));
     install(&client).await?;
+    start_controllers(&serving, &args.feature_gates);
     greet(began, &serving.address, &kubeconfig);
     serving.until_stopped().await
+}
+
+/// Starts Karmada's controllers as callers in the same process.
+fn start_controllers(serving: &Serving, gates: &Gates) {
+    let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
+    // Compat: this is the manager of fields that upstream's controllers write.
+    let client = Client::in_process(serving.server.handle().acting_as(identity))
+        .with_user_agent("karmada-controller-manager");
+    let manager = Manager::new(client, Clock::real(), Metrics::default(), serving.shutdown.clone());
+    // Upstream's numbers would have a member wait for what its server takes easily.
+    let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
+    let options = Options { member_limits, ..Options::default() };
+    let context = Context::start(manager, Arc::new(Https), gates.clone(), options);
+    registry::start(&context, &[]);
 }
 
 /// Creates what a control plane has beyond a Kubernetes API, and brings definitions of an older

@@ -1,6 +1,9 @@
 //! Access to member clusters: each joined cluster has a client, caches and a lane of its own, so
 //! that a slow or dead one holds up nobody else.
 
+mod dial;
+mod warden;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,6 +14,9 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Client, Discovery};
 use karmada_runtime::{Change, Informers, Manager, ObjectKey, Shutdown};
 use parking_lot::Mutex;
+
+pub use dial::Https;
+pub use warden::Limits;
 
 /// Makes the connection to a member. Over HTTPS in production; a simulated member is called in
 /// process, through faults that tests switch on.
@@ -23,8 +29,10 @@ pub trait Dial: Send + Sync + 'static {
 pub enum DialError {
     #[error("cluster {0} names no endpoint")]
     NoEndpoint(String),
-    #[error("cluster {cluster}: the secret {secret} is missing or holds no token")]
+    #[error("cluster {cluster}: the secret {secret} is missing or lacks token or caBundle")]
     NoCredentials { cluster: String, secret: String },
+    #[error("cluster {cluster}: the proxy {proxy} is no URL")]
+    BadProxy { cluster: String, proxy: String },
     #[error("cluster {cluster}: connect")]
     Connect { cluster: String, source: karmada_client::Error },
 }
@@ -57,6 +65,8 @@ pub enum MemberChange {
     Joined(Arc<Member>),
     /// It left; its `shutdown` has been triggered.
     Left(Arc<Member>),
+    /// It answers again after a time of silence: what waits to be tried again should be tried now.
+    Returned(Arc<Member>),
 }
 
 type Handler = Box<dyn Fn(&MemberChange) + Send + Sync>;
@@ -71,6 +81,7 @@ pub struct Members {
 struct Inner {
     shutdown: Shutdown,
     dial: Arc<dyn Dial>,
+    limits: Limits,
     members: Mutex<HashMap<String, (Fingerprint, Connected)>>,
     handlers: Mutex<Vec<Handler>>,
 }
@@ -82,15 +93,17 @@ struct Fingerprint {
     endpoint: String,
     proxy: (String, String),
     insecure: bool,
-    secret: Option<(String, String)>,
+    /// Token and certificate authority, whatever else is written to the Secret.
+    secret: Option<String>,
 }
 
 impl Members {
     /// Follows Clusters and their Secrets.
-    pub fn start(manager: &Manager, dial: Arc<dyn Dial>) -> Self {
+    pub fn start(manager: &Manager, dial: Arc<dyn Dial>, limits: Limits) -> Self {
         let inner = Inner {
             shutdown: manager.shutdown.clone(),
             dial,
+            limits,
             members: Mutex::default(),
             handlers: Mutex::default(),
         };
@@ -158,6 +171,9 @@ impl Members {
             }
             let connected = connected.map(|client| {
                 let shutdown = self.inner.shutdown.child();
+                let limits = self.inner.limits.clone();
+                let (client, warden) = warden::guard(client, &name, limits);
+                self.tell_returns(&name, warden.returns(), &shutdown);
                 Arc::new(Member {
                     name: name.clone(),
                     uid: cluster.metadata.uid.clone(),
@@ -178,6 +194,25 @@ impl Members {
         }
     }
 
+    /// Tells everybody when the member answers again.
+    fn tell_returns(
+        &self,
+        cluster: &str,
+        mut returns: tokio::sync::watch::Receiver<u64>,
+        shutdown: &Shutdown,
+    ) {
+        let (inner, cluster) = (Arc::downgrade(&self.inner), cluster.to_owned());
+        shutdown.spawn_until(async move {
+            while returns.changed().await.is_ok() {
+                let Some(inner) = inner.upgrade() else { return };
+                let members = Self { inner };
+                let Ok(member) = members.get(&cluster) else { continue };
+                let change = MemberChange::Returned(member);
+                members.inner.handlers.lock().iter().for_each(|handler| handler(&change));
+            }
+        });
+    }
+
     fn leave(&self, cluster: &str) {
         let handlers = self.inner.handlers.lock();
         let left = self.inner.members.lock().remove(cluster);
@@ -195,16 +230,14 @@ fn secret_key(cluster: &Cluster) -> Option<ObjectKey> {
 
 impl Fingerprint {
     fn of(cluster: &Cluster, secret: Option<&Value>) -> Self {
-        let field = |secret: &Value, name: &str| {
-            secret["metadata"][name].as_str().unwrap_or_default().to_owned()
-        };
         let spec = &cluster.spec;
         Self {
             uid: cluster.metadata.uid.clone(),
             endpoint: spec.api_endpoint.clone(),
             proxy: (spec.proxy_url.clone(), format!("{:?}", spec.proxy_header)),
             insecure: spec.insecure_skip_tls_verification,
-            secret: secret.map(|secret| (field(secret, "uid"), field(secret, "resourceVersion"))),
+            secret: secret
+                .map(|secret| secret.get("data").map(Value::to_string).unwrap_or_default()),
         }
     }
 }

@@ -9,17 +9,15 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
 use karmada_apiserver::auth::Identity;
-use karmada_apiserver::auth::authenticate::FrontProxy;
 use karmada_apiserver::auth::token::TokenIssuer;
-use karmada_apiserver::pki::{FRONT_PROXY_CLIENT, Pki, Settings};
-use karmada_apiserver::{Builder, Config, Role, Server, Trust};
+use karmada_apiserver::pki::{Pki, Settings};
+use karmada_apiserver::{Builder, Config, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
+use karmada_member_sim::Keyring;
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{DirLock, Embedded, Memory, Store};
 use tokio::net::TcpListener;
-
-use crate::keys::Keyring;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
@@ -137,7 +135,7 @@ impl Serving {
             ..Config::default()
         };
         let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
-        let trust = trust(&pki, tokens.clone())?;
+        let trust = pki.trust(tokens.clone())?;
         let server = customise(Server::builder(config, store, trust)).start().await?;
         let address = format!("https://{}", SocketAddr::new(advertised, port));
         write_private(setup.kubeconfig, &pki.admin_kubeconfig(setup.context, &address))?;
@@ -216,8 +214,10 @@ fn start_controllers(
     // Compat: what these controllers write carries this name in Kubernetes.
     let client = Client::in_process(server.handle().acting_as(identity))
         .with_user_agent("kube-controller-manager");
-    let keys = Keyring { pki, tokens, authorizer: server.handle().authorizer() };
-    let manager = Manager::new(client, Clock::real(), Metrics::default(), shutdown.clone());
+    let clock = Clock::real();
+    let authorizer = server.handle().authorizer();
+    let keys = Keyring { pki, tokens, authorizer, clock: clock.clone() };
+    let manager = Manager::new(client, clock, Metrics::default(), shutdown.clone());
     let plane = Plane::new(manager, Arc::new(keys));
     let role = match role {
         Role::Plane => registry::Role::Plane,
@@ -252,22 +252,6 @@ impl Renewal {
             }
         }
     }
-}
-
-fn trust(pki: &Pki, tokens: Arc<TokenIssuer>) -> anyhow::Result<Trust> {
-    let front_proxy = FrontProxy {
-        authorities: pki.front_proxy_certs()?,
-        allowed_names: vec![FRONT_PROXY_CLIENT.to_owned()],
-    };
-    let authority = pki.authority().certificate_pem();
-    Ok(Trust {
-        client_certs: Some(pki.client_certs()?),
-        front_proxy: Some(front_proxy),
-        tokens,
-        allow_anonymous: true,
-        client_ca_pem: authority,
-        front_proxy_ca_pem: pki.front_proxy_authority().certificate_pem(),
-    })
 }
 
 fn parse_hours(text: &str) -> Result<SignedDuration, String> {

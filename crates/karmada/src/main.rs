@@ -2,7 +2,6 @@
 
 mod apiserver;
 mod crds;
-mod keys;
 mod names;
 mod native;
 mod plane_admission;

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::PeerCerts;
+use crate::http::body::Body;
 use crate::server::Handle;
 
 /// How long a client may take for the handshake and for the head of a request.
@@ -48,7 +49,11 @@ pub async fn serve(listener: TcpListener, tls: TlsConfig, handle: Handle) {
         let handle = handle.clone();
         let watcher = connections.watcher();
         tokio::spawn(async move {
-            if let Err(error) = connection(stream, acceptor, handle, watcher).await {
+            let answer = move |request| {
+                let handle = handle.clone();
+                async move { Ok::<_, std::convert::Infallible>(handle.answer(request).await) }
+            };
+            if let Err(error) = connection(stream, acceptor, watcher, answer).await {
                 tracing::debug!(%error, "connection ended");
             }
         });
@@ -59,27 +64,29 @@ pub async fn serve(listener: TcpListener, tls: TlsConfig, handle: Handle) {
     }
 }
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+/// Why a connection ended.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-async fn connection(
+/// Serves one connection. Where `answer` fails, the connection is cut.
+pub async fn connection<A, F, E>(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    handle: Handle,
     watcher: hyper_util::server::graceful::Watcher,
-) -> Result<(), Error> {
+    answer: A,
+) -> Result<(), Error>
+where
+    A: Fn(http::Request<Body>) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<http::Response<Body>, E>> + Send + 'static,
+    E: Into<Error> + 'static,
+{
     stream.set_nodelay(true)?;
     let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = Arc::new(PeerCerts::new(chain.iter().map(|c| c.clone().into_owned()).collect()));
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let handle = handle.clone();
-        let peer = peer.clone();
-        async move {
-            let mut request =
-                request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
-            request.extensions_mut().insert(peer);
-            Ok::<_, std::convert::Infallible>(handle.answer(request).await)
-        }
+        let mut request = request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
+        request.extensions_mut().insert(peer.clone());
+        answer(request)
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder

@@ -23,8 +23,10 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_cert::ext::pkix::name::GeneralName;
 
+use crate::auth::authenticate::FrontProxy;
 use crate::auth::client_certs::{self, ClientCerts};
-use crate::auth::token::{KeyError, SigningKey};
+use crate::auth::token::{KeyError, SigningKey, TokenIssuer};
+use crate::server::Trust;
 use certificate::{
     Authority, BACKDATE, CLIENT_AUTH, Leaf, LeafRequest, Read, SERVER_AUTH, dns_name, ip_address,
     pem,
@@ -58,6 +60,17 @@ pub struct Settings {
     pub validity: SignedDuration,
     pub names: Vec<String>,
     pub addresses: Vec<IpAddr>,
+    pub token_key: TokenKey,
+}
+
+/// The kind of a new key for service account tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TokenKey {
+    /// What every verifier understands.
+    #[default]
+    Rsa,
+    /// Made at once: for clusters that are started by the hundred.
+    Ecdsa,
 }
 
 impl Settings {
@@ -80,6 +93,7 @@ impl Settings {
             validity,
             names: common.map(str::to_owned).to_vec(),
             addresses: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            token_key: TokenKey::default(),
         };
         for name in names {
             if !name.is_empty() && !settings.names.contains(&name) {
@@ -151,7 +165,7 @@ impl Pki {
         let serving_leaf = leaf(Purpose::Serving, &authority)?;
         let admin = leaf(Purpose::Admin, &authority)?;
         let front_proxy_client = leaf(Purpose::FrontProxy, &front_proxy)?;
-        let service_account_key = files.service_account_key()?;
+        let service_account_key = files.service_account_key(settings.token_key)?;
         Ok(Self {
             serving: Arc::new(ServingCertificate::new(&serving_leaf)?),
             serving_leaf: ArcSwap::from_pointee(serving_leaf),
@@ -241,6 +255,22 @@ impl Pki {
     /// The key that signs service account tokens.
     pub fn service_account_key(&self) -> Result<SigningKey, Error> {
         Ok(SigningKey::from_pem(self.service_account_key.as_bytes())?)
+    }
+
+    /// Trusts the clients that hold certificates of these authorities, and these tokens.
+    pub fn trust(&self, tokens: Arc<TokenIssuer>) -> Result<Trust, Error> {
+        let front_proxy = FrontProxy {
+            authorities: self.front_proxy_certs()?,
+            allowed_names: vec![FRONT_PROXY_CLIENT.to_owned()],
+        };
+        Ok(Trust {
+            client_certs: Some(self.client_certs()?),
+            front_proxy: Some(front_proxy),
+            tokens,
+            allow_anonymous: true,
+            client_ca_pem: self.authority().certificate_pem(),
+            front_proxy_ca_pem: self.front_proxy_authority().certificate_pem(),
+        })
     }
 
     /// The administrator's kubeconfig.
@@ -356,14 +386,18 @@ impl Files<'_> {
         Ok(leaf)
     }
 
-    fn service_account_key(&self) -> Result<String, Error> {
+    fn service_account_key(&self, kind: TokenKey) -> Result<String, Error> {
         if let Some(dir) = self.0 {
             let path = dir.join("sa.key");
             if let Some(key) = read_if_there(&path)? {
                 return Ok(key);
             }
         }
-        let key = pem("PRIVATE KEY", &SigningKey::generate()?);
+        let key = match kind {
+            TokenKey::Rsa => SigningKey::generate()?,
+            TokenKey::Ecdsa => SigningKey::generate_ecdsa()?,
+        };
+        let key = pem("PRIVATE KEY", &key);
         if let Some(dir) = self.0 {
             write_private(&dir.join("sa.key"), &key)?;
         }

@@ -3,20 +3,23 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use karmada_apimachinery::Value;
 use karmada_apiserver::auth::token::{self, TokenIssuer, TokenSigner as _};
 use karmada_apiserver::auth::{Authorizer, csr};
 use karmada_apiserver::pki::Pki;
 use karmada_kube_controllers::{Account, Keys, Signing};
+use karmada_runtime::Clock;
 
 /// The longest a signed client certificate lives.
 const LONGEST: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-pub(crate) struct Keyring {
-    pub(crate) pki: Arc<Pki>,
-    pub(crate) tokens: Arc<TokenIssuer>,
-    pub(crate) authorizer: Arc<dyn Authorizer>,
+/// Signs on behalf of the controllers, for a control plane as well as for a simulated member.
+pub struct Keyring {
+    pub pki: Arc<Pki>,
+    pub tokens: Arc<TokenIssuer>,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub clock: Clock,
 }
 
 impl Keys for Keyring {
@@ -31,7 +34,7 @@ impl Keys for Keyring {
     }
 
     fn sign(&self, csr: &Value) -> Result<Signing, Box<dyn Error + Send + Sync>> {
-        let signed = csr::sign(csr, &self.pki.authority(), LONGEST, Timestamp::now())?;
+        let signed = csr::sign(csr, &self.pki.authority(), LONGEST, self.clock.now())?;
         Ok(match signed {
             csr::Signing::NotDue => Signing::NotDue,
             csr::Signing::Issued(certificate) => Signing::Issued(certificate),

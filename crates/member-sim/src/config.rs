@@ -1,0 +1,73 @@
+//! How a simulated member is set up.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_runtime::Clock;
+use karmada_store::Store;
+
+/// A member cluster to be.
+#[derive(Clone)]
+pub struct Config {
+    /// Nodes are named after it.
+    pub name: String,
+    pub nodes: Nodes,
+    /// Where to serve HTTPS; port 0 takes any free one. Nothing opens a socket.
+    pub listen: Option<SocketAddr>,
+    /// Where certificates are kept, so that a restarted member is the same one; memory unless given.
+    pub pki_dir: Option<PathBuf>,
+    /// Where objects are kept; memory unless given.
+    pub store: Option<Arc<dyn Store>>,
+    pub clock: Clock,
+    /// What everything random is drawn from.
+    pub seed: u64,
+    /// How often nodes renew their leases; never if zero.
+    pub heartbeat: Duration,
+}
+
+impl Config {
+    /// A member with three nodes, in memory, on the machine's clock.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            nodes: Nodes::default(),
+            listen: None,
+            pki_dir: None,
+            store: None,
+            clock: Clock::real(),
+            seed: 0,
+            heartbeat: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The nodes a member starts with, all alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodes {
+    pub count: usize,
+    pub cpu: String,
+    pub memory: String,
+    pub pods: String,
+    pub ephemeral_storage: String,
+    pub region: String,
+    pub zone: String,
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self {
+            count: 3,
+            cpu: "8".to_owned(),
+            memory: "32Gi".to_owned(),
+            pods: "110".to_owned(),
+            ephemeral_storage: "100Gi".to_owned(),
+            region: String::new(),
+            zone: String::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+}

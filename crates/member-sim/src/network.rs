@@ -1,0 +1,163 @@
+//! The network between a member and everybody outside it, with the faults set at the time.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt as _, StreamBody};
+use karmada_apimachinery::status::Status;
+use karmada_apiserver::Handle;
+use karmada_apiserver::auth::Identity;
+use karmada_apiserver::http::body::{self, Body};
+use tokio::sync::watch;
+
+use crate::faults::{Faults, Link, Trouble};
+
+/// The member as it is seen from outside: a service for clients of the same process.
+#[derive(Clone)]
+pub struct Network {
+    handle: Handle,
+    faults: Faults,
+    credentials: Credentials,
+}
+
+#[derive(Clone)]
+enum Credentials {
+    /// Whatever the request carries.
+    Own,
+    Identity(Arc<Identity>),
+    Token(HeaderValue),
+}
+
+impl Network {
+    pub(crate) fn new(handle: Handle, faults: Faults) -> Self {
+        Self { handle, faults, credentials: Credentials::Own }
+    }
+
+    /// Every request comes from this user.
+    pub fn acting_as(mut self, identity: Identity) -> Self {
+        self.credentials = Credentials::Identity(Arc::new(identity));
+        self
+    }
+
+    /// Every request carries this token.
+    pub fn with_token(mut self, token: &str) -> Self {
+        // What is no token at all is refused by the server like any wrong one.
+        let value = HeaderValue::from_str(&format!("Bearer {token}"));
+        self.credentials =
+            Credentials::Token(value.unwrap_or_else(|_| HeaderValue::from_static("Bearer -")));
+        self
+    }
+
+    /// Sends a request through whatever is wrong with the network.
+    pub async fn answer(&self, mut request: Request<Body>) -> io::Result<Response<Body>> {
+        match &self.credentials {
+            Credentials::Own => {}
+            Credentials::Identity(identity) => {
+                request.extensions_mut().insert(identity.clone());
+            }
+            Credentials::Token(value) => {
+                request.headers_mut().insert(header::AUTHORIZATION, value.clone());
+            }
+        }
+        let mut trouble = self.faults.subscribe();
+        let now = until_through(&mut trouble, Passing::Request).await?;
+        if !now.latency.is_zero() {
+            tokio::time::sleep(now.latency).await;
+            until_through(&mut trouble, Passing::Request).await?;
+        }
+        if self.faults.draws_error(now.error_rate) {
+            return Ok(body::refusal(&Status::internal("a fault was injected")));
+        }
+        let answered = tokio::select! {
+            answered = self.handle.answer(request) => answered,
+            error = cut(trouble.clone()) => return Err(error),
+        };
+        // A black hole swallows the answer just as well.
+        until_through(&mut trouble, Passing::Request).await?;
+        Ok(answered.map(|answer| guarded(answer, trouble)))
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Network
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let request = request.map(|body| body.map_err(io::Error::other).boxed_unsync());
+        let own = self.clone();
+        Box::pin(async move { own.answer(request).await })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Passing {
+    Request,
+    /// A piece of an answer that comes bit by bit.
+    Stream,
+}
+
+/// Waits until something can pass; fails at once while there is no way at all.
+async fn until_through(
+    trouble: &mut watch::Receiver<Arc<Trouble>>,
+    what: Passing,
+) -> io::Result<Arc<Trouble>> {
+    let passes_or_fails = |now: &Arc<Trouble>| match now.link {
+        Link::Up | Link::Partitioned => true,
+        Link::BlackHole => false,
+        Link::Frozen => what == Passing::Request,
+    };
+    // The faults live as long as the member; without it nothing answers.
+    let now = trouble.wait_for(passes_or_fails).await.map_err(|_| gone())?.clone();
+    if now.link == Link::Partitioned { Err(refused()) } else { Ok(now) }
+}
+
+/// Ends when the member is cut off.
+async fn cut(mut trouble: watch::Receiver<Arc<Trouble>>) -> io::Error {
+    let cut = |now: &Arc<Trouble>| now.link == Link::Partitioned;
+    match trouble.wait_for(cut).await {
+        Ok(_) => io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer"),
+        Err(_) => gone(),
+    }
+}
+
+fn refused() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionRefused, "connect: connection refused")
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the member has stopped")
+}
+
+/// An answer that stalls and breaks as the network does. What is whole already passes as it is.
+fn guarded(answer: Body, trouble: watch::Receiver<Arc<Trouble>>) -> Body {
+    use http_body::Body as _;
+    if answer.size_hint().exact().is_some() {
+        return answer;
+    }
+    let pieces = stream::unfold(Some((answer, trouble)), async |state| {
+        let (mut answer, mut trouble) = state?;
+        let piece = tokio::select! {
+            piece = answer.frame() => piece?,
+            error = cut(trouble.clone()) => return Some((Err(error), None)),
+        };
+        match until_through(&mut trouble, Passing::Stream).await {
+            Ok(_) => Some((piece, Some((answer, trouble)))),
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}

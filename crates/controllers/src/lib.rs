@@ -3,7 +3,9 @@
 //! | group | what it keeps true |
 //! |---|---|
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
+//! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
+mod cluster;
 pub mod context;
 pub mod members;
 pub mod registry;

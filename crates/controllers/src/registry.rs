@@ -1,6 +1,7 @@
 //! The table of controllers: names as `karmada-controller-manager --controllers` spells them, how
 //! to start each, and whether it runs unless told otherwise.
 
+use crate::cluster;
 use crate::context::Context;
 
 /// One controller.
@@ -13,7 +14,6 @@ pub struct Entry {
     start: fn(&Context),
 }
 
-#[expect(dead_code, reason = "the first row comes with the first controller")]
 const fn entry(
     name: &'static str,
     on_by_default: bool,
@@ -25,6 +25,9 @@ const fn entry(
 
 #[rustfmt::skip]
 pub const CONTROLLERS: &[Entry] = &[
+    entry("cluster", true, false, cluster::lifecycle::start),
+    entry("clusterStatus", true, true, cluster::status::start),
+    entry("unifiedAuth", true, false, cluster::unified_auth::start),
 ];
 
 /// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands

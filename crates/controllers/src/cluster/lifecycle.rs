@@ -1,0 +1,329 @@
+//! Gives every Cluster its execution namespace, finalizer and the taints its health asks for, and
+//! lets it go once nothing of it is left: no Works, no binding that still names it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::cluster::{Cluster, ClusterSyncMode};
+use karmada_api::core::{Taint, TaintEffect};
+use karmada_api::meta::Kind as _;
+use karmada_api::wire::Time;
+use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work};
+use karmada_api::{conditions, event_reason, finalizers, labels, names, taints};
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Client, DeleteOptions, Object};
+use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey, Recorder};
+
+use super::monitor;
+use crate::context::Context;
+
+/// How often a cluster that cannot go yet is looked at, should no change wake it.
+const RECHECK: Duration = Duration::from_secs(10);
+/// Bindings by the clusters they are scheduled to.
+const BY_CLUSTER: &str = "cluster-lifecycle/targets";
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("create the execution namespace of {cluster}")]
+    CreateExecutionSpace { cluster: String, source: karmada_client::Error },
+    #[error("remove the execution namespace of {cluster}")]
+    RemoveExecutionSpace { cluster: String, source: karmada_client::Error },
+    #[error("release the works of {cluster}")]
+    ReleaseWorks { cluster: String, source: karmada_client::Error },
+    #[error("write the cluster {cluster}")]
+    Write { cluster: String, source: karmada_client::Error },
+}
+
+struct Ctx {
+    client: Client,
+    clock: Clock,
+    events: Recorder,
+    clusters: Arc<Informer>,
+    namespaces: Arc<Informer>,
+    works: Arc<Informer>,
+    bindings: [Arc<Informer>; 2],
+}
+
+pub(crate) fn start(context: &Context) {
+    let clusters = super::informer(&context.informers);
+    let namespaces = context.informers.all(&Gvr::new("", "v1", "namespaces"));
+    let works = context.informers.all(&Gvr::new(Work::GROUP, Work::VERSION, Work::PLURAL));
+    let bindings = [gvr::<ResourceBinding>(), gvr::<ClusterResourceBinding>()]
+        .map(|gvr| context.informers.all(&gvr));
+    let controller =
+        Controller::new("cluster-controller", &context.metrics).workers(context.options.workers);
+    context.keep(clusters.feed(controller.queue()));
+    let queue = controller.queue().clone();
+    context.keep(namespaces.subscribe(move |change| {
+        let owner = names::cluster_of_execution_space(change.object().name());
+        if let (Some(cluster), Change::Deleted(_)) = (owner, change) {
+            queue.add(ObjectKey::cluster(cluster));
+        }
+    }));
+    for informer in &bindings {
+        informer.cache().add_index(BY_CLUSTER, targets);
+        let (queue, known) = (controller.queue().clone(), clusters.clone());
+        context.keep(informer.subscribe(move |change| {
+            // A binding that moves away may be the last that kept a cluster from going.
+            let old = match change {
+                Change::Applied { old: Some(old), .. } | Change::Deleted(old) => old,
+                Change::Applied { .. } => return,
+            };
+            for cluster in targets(old).into_iter().map(ObjectKey::cluster) {
+                if known.cache().get(&cluster).is_some_and(|known| known.is_being_deleted()) {
+                    queue.add(cluster);
+                }
+            }
+        }));
+    }
+    let mut inputs = vec![clusters.clone(), namespaces.clone(), works.clone()];
+    inputs.extend(bindings.iter().cloned());
+    let ctx = Arc::new(Ctx {
+        client: context.client.clone(),
+        clock: context.clock.clone(),
+        events: context.recorder("cluster-controller"),
+        clusters,
+        namespaces,
+        works,
+        bindings,
+    });
+    context.start(controller, inputs, move |key| reconcile(key, ctx.clone()));
+    monitor::start(context);
+}
+
+fn gvr<K: karmada_api::meta::Kind>() -> Gvr {
+    Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
+}
+
+/// The clusters a binding is scheduled to.
+fn targets(binding: &Object) -> Vec<String> {
+    let binding = binding.value();
+    let clusters = binding.list_at(&["spec", "clusters"]).iter();
+    clusters.map(|cluster| cluster.str_at(&["name"]).unwrap_or_default().to_owned()).collect()
+}
+
+async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    let Some(object) = ctx.clusters.cache().get(&key) else { return Ok(Action::AwaitChange) };
+    let Ok(cluster) = object.typed::<Cluster>() else { return Ok(Action::AwaitChange) };
+    if object.is_being_deleted() {
+        return remove(&cluster, &object, &ctx).await;
+    }
+    ensure_execution_space(&cluster, &object, &ctx).await?;
+    mark(&cluster, &object, &ctx).await?;
+    Ok(Action::AwaitChange)
+}
+
+async fn ensure_execution_space(
+    cluster: &Cluster,
+    object: &Object,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let name = cluster.metadata.name.clone();
+    let space = names::execution_space(&name);
+    if ctx.namespaces.cache().get(&ObjectKey::cluster(space.as_str())).is_some() {
+        return Ok(());
+    }
+    let namespace = json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": space, "labels": {labels::SYSTEM: labels::TRUE}},
+    });
+    match ctx.client.api(&Gvr::new("", "v1", "namespaces")).create(&namespace).await {
+        Ok(_) => {
+            let note = format!("Created execution space({space}) for cluster({name}).");
+            ctx.events.normal(object, event_reason::CREATE_EXECUTION_SPACE_SUCCEED, note);
+            Ok(())
+        }
+        Err(error) if error.is_already_exists() => Ok(()),
+        Err(source) => {
+            let reason = event_reason::CREATE_EXECUTION_SPACE_FAILED;
+            ctx.events.warning(object, reason, source.to_string());
+            Err(Error::CreateExecutionSpace { cluster: name, source })
+        }
+    }
+}
+
+/// Writes taints and finalizer, in one go.
+async fn mark(cluster: &Cluster, object: &Object, ctx: &Ctx) -> Result<(), Error> {
+    let wanted = taints_for(cluster, ctx.clock.now().into());
+    let has_finalizer = cluster.metadata.finalizers.iter().any(|f| f == finalizers::CLUSTER);
+    if wanted.is_none() && has_finalizer {
+        return Ok(());
+    }
+    let mut changed = object.value();
+    if let Some(taints) = &wanted {
+        changed.set(&["spec", "taints"], serde_json::to_value(taints).unwrap_or_default());
+    }
+    if !has_finalizer {
+        let mut all = cluster.metadata.finalizers.clone();
+        all.push(finalizers::CLUSTER.to_owned());
+        changed.set(&["metadata", "finalizers"], all);
+    }
+    let written = super::api(&ctx.client).update(&changed).await;
+    match (&written, &wanted) {
+        (Ok(_), Some(taints)) => {
+            let note = format!("Taint cluster succeed: {}.", describe(taints));
+            ctx.events.normal(object, event_reason::TAINT_CLUSTER_SUCCEED, note);
+        }
+        (Err(error), Some(_)) if !error.is_conflict() => {
+            ctx.events.warning(object, event_reason::TAINT_CLUSTER_FAILED, error.to_string());
+        }
+        _ => {}
+    }
+    match written {
+        Ok(_) => Ok(()),
+        // The newer version comes here as well.
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
+        Err(source) => Err(Error::Write { cluster: cluster.metadata.name.clone(), source }),
+    }
+}
+
+/// The taints the Ready condition asks for, if they are not what the cluster has.
+fn taints_for(cluster: &Cluster, now: Time) -> Option<Vec<Taint>> {
+    let ready = cluster.condition(conditions::cluster::READY);
+    let (add, remove): (Option<&str>, &[&str]) = match ready.map(|ready| ready.status.as_str()) {
+        Some("True") => (None, &[taints::NOT_READY, taints::UNREACHABLE]),
+        Some("Unknown") => (Some(taints::UNREACHABLE), &[taints::NOT_READY]),
+        Some(_) => (Some(taints::NOT_READY), &[taints::UNREACHABLE]),
+        None => (Some(taints::NOT_READY), &[]),
+    };
+    let is = |taint: &Taint, key: &str| taint.key == key && taint.effect == TaintEffect::NoSchedule;
+    let current = &cluster.spec.taints;
+    let mut wanted = current.clone();
+    wanted.retain(|taint| !remove.iter().any(|key| is(taint, key)));
+    if let Some(key) = add
+        && !wanted.iter().any(|taint| is(taint, key))
+    {
+        wanted.push(Taint {
+            key: key.to_owned(),
+            effect: TaintEffect::NoSchedule,
+            time_added: Some(now),
+            ..Taint::default()
+        });
+    }
+    (wanted != *current).then_some(wanted)
+}
+
+/// The taints of a cluster, as its events tell them.
+fn describe(taints: &[Taint]) -> String {
+    if taints.is_empty() {
+        return "cluster now does not have taints".to_owned();
+    }
+    let one = |taint: &Taint| match taint.value.as_str() {
+        "" => format!("{{Key:{},Effect:{}}}", taint.key, taint.effect),
+        value => format!("{{Key:{},Value:{value},Effect:{}}}", taint.key, taint.effect),
+    };
+    let all: Vec<_> = taints.iter().map(one).collect();
+    format!("cluster now has taints([{}])", all.join(","))
+}
+
+async fn remove(cluster: &Cluster, object: &Object, ctx: &Ctx) -> Result<Action, Error> {
+    if !cluster.metadata.finalizers.iter().any(|f| f == finalizers::CLUSTER) {
+        return Ok(Action::AwaitChange);
+    }
+    let name = cluster.metadata.name.clone();
+    if cluster.spec.sync_mode == ClusterSyncMode::Pull && !cluster.is_ready() {
+        release_works(&name, ctx).await?;
+    }
+    let space = names::execution_space(&name);
+    let namespaces = ctx.client.api(&Gvr::new("", "v1", "namespaces"));
+    if let Some(namespace) = ctx.namespaces.cache().get(&ObjectKey::cluster(space.as_str())) {
+        if !namespace.is_being_deleted() {
+            match namespaces.delete(&space, &DeleteOptions::default()).await {
+                Ok(_) => {
+                    let note = format!("Removed execution space for cluster({name}).");
+                    ctx.events.normal(object, event_reason::REMOVE_EXECUTION_SPACE_SUCCEED, note);
+                }
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(source) => {
+                    let reason = event_reason::REMOVE_EXECUTION_SPACE_FAILED;
+                    ctx.events.warning(object, reason, source.to_string());
+                    return Err(Error::RemoveExecutionSpace { cluster: name, source });
+                }
+            }
+        }
+        return Ok(Action::Requeue(RECHECK));
+    }
+    if ctx.bindings.iter().any(|known| !known.cache().by_index(BY_CLUSTER, &name).is_empty()) {
+        // The scheduler moves them off.
+        return Ok(Action::Requeue(RECHECK));
+    }
+    let mut released = object.value();
+    drop_finalizer(&mut released, finalizers::CLUSTER);
+    match super::api(&ctx.client).update(&released).await {
+        Ok(_) => Ok(Action::AwaitChange),
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(Action::AwaitChange),
+        Err(source) => Err(Error::Write { cluster: name, source }),
+    }
+}
+
+/// Lets the Works of a cluster go whose agent may be gone: nobody else would.
+async fn release_works(cluster: &str, ctx: &Ctx) -> Result<(), Error> {
+    let api = ctx.client.api(&gvr::<Work>()).namespaced(&names::execution_space(cluster));
+    for work in ctx.works.cache().list_namespace(&names::execution_space(cluster)) {
+        let mut work = work.value();
+        if !work.has_finalizer(finalizers::EXECUTION) {
+            continue;
+        }
+        drop_finalizer(&mut work, finalizers::EXECUTION);
+        match api.update(&work).await {
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(source) => {
+                return Err(Error::ReleaseWorks { cluster: cluster.to_owned(), source });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn drop_finalizer(object: &mut Value, finalizer: &str) {
+    let kept = object.list_at(&["metadata", "finalizers"]).iter();
+    let kept: Vec<Value> = kept.filter(|known| *known != finalizer).cloned().collect();
+    object.set(&["metadata", "finalizers"], kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taints_follow_the_ready_condition_and_leave_others_alone() {
+        const OWN: &str = "example.com/own";
+        type Keys = &'static [&'static str];
+        // (status, taints before, taints after; nothing if they stay)
+        let cases: [(Option<&str>, Keys, Option<Keys>); 8] = [
+            (None, &[], Some(&[taints::NOT_READY])),
+            (None, &[taints::NOT_READY], None),
+            (Some("False"), &[taints::UNREACHABLE, OWN], Some(&[OWN, taints::NOT_READY])),
+            (Some("Unknown"), &[taints::NOT_READY], Some(&[taints::UNREACHABLE])),
+            (Some("True"), &[taints::NOT_READY, OWN], Some(&[OWN])),
+            (Some("True"), &[taints::UNREACHABLE], Some(&[])),
+            (Some("True"), &[OWN], None),
+            (Some("False"), &[taints::NOT_READY], None),
+        ];
+        let now = Time("2026-01-01T00:00:00Z".parse().unwrap());
+        for (status, before, after) in cases {
+            let mut cluster = Cluster::default();
+            let taint = |key: &&str| Taint { key: (*key).to_owned(), ..Taint::default() };
+            cluster.spec.taints = before.iter().map(taint).collect();
+            for taint in &mut cluster.spec.taints {
+                taint.effect = TaintEffect::NoSchedule;
+            }
+            cluster.status.conditions = status
+                .map(|status| karmada_api::meta::Condition {
+                    r#type: conditions::cluster::READY.to_owned(),
+                    status: status.to_owned(),
+                    ..Default::default()
+                })
+                .into_iter()
+                .collect();
+            let found = taints_for(&cluster, now);
+            let keys = found.map(|all| all.into_iter().map(|t| t.key).collect::<Vec<_>>());
+            let expected = after.map(|all| all.iter().map(|k| (*k).to_owned()).collect::<Vec<_>>());
+            assert_eq!(keys, expected, "{status:?} {before:?}");
+        }
+    }
+}

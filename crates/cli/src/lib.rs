@@ -1,1 +1,121 @@
-//! `karmadactl`: one file per command. Speaks the Kubernetes API and nothing else.
+//! `karmadactl`: one file per command, listed in one table ([`commands`]). Speaks the Kubernetes API and nothing
+//! else, to a control plane of ours as to any other; members are reached through the control plane's proxy.
+//!
+//! A command gathers, hands values to a rendering function that does no I/O, and prints what comes back. Wording,
+//! columns and exit codes are those people know from kubectl and Karmada.
+
+mod api_resources;
+mod api_versions;
+mod columns;
+mod commands;
+mod completion;
+mod context;
+mod error;
+mod get;
+mod globals;
+mod options;
+mod output;
+mod parse;
+mod resources;
+mod scope;
+mod suggest;
+mod version;
+
+use std::ffi::OsString;
+
+use context::Context;
+use error::Error;
+
+/// What the program is called in help, examples and generated commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    Karmadactl,
+    /// Started by kubectl as its plugin `kubectl-karmada`.
+    KubectlPlugin,
+}
+
+impl Program {
+    /// The program a file of this name is.
+    pub fn of_file_name(name: &str) -> Option<Self> {
+        match name {
+            "karmadactl" => Some(Self::Karmadactl),
+            "kubectl-karmada" | "kubectl_karmada" => Some(Self::KubectlPlugin),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Karmadactl => "karmadactl",
+            Self::KubectlPlugin => "kubectl karmada",
+        }
+    }
+}
+
+/// How much of its doings the program logs, read before anything else is: the value of `-v`.
+pub fn verbosity(arguments: &[OsString]) -> u8 {
+    let mut words = arguments.iter().filter_map(|word| word.to_str()).take_while(|w| *w != "--");
+    while let Some(word) = words.next() {
+        let inline = ["--v=", "-v="].iter().find_map(|flag| word.strip_prefix(flag));
+        let value =
+            inline.or_else(|| if ["-v", "--v"].contains(&word) { words.next() } else { None });
+        if let Some(level) = value.and_then(|value| value.parse().ok()) {
+            return level;
+        }
+    }
+    0
+}
+
+/// Runs one command line; the arguments begin behind the program's name. Returns the exit code.
+pub async fn run(program: Program, arguments: Vec<OsString>) -> i32 {
+    let root = commands::root(program);
+    let (matches, row) = match parse::parse(root, arguments, program) {
+        Ok(parse::Parsed::Run(matches, row)) => (matches, row),
+        Ok(parse::Parsed::Print(text)) => return finish(output::print(&text)),
+        Err(error) => return finish(Err(error)),
+    };
+    let context = match Context::new(program, parse::leaf(&matches)) {
+        Ok(context) => context,
+        Err(error) => return finish(Err(error)),
+    };
+    let interrupted = tokio::signal::ctrl_c();
+    let result = tokio::select! {
+        result = (row.run)(&context, &matches) => result,
+        // Whoever ends a watch has seen enough.
+        Ok(()) = interrupted => Ok(()),
+    };
+    finish(result)
+}
+
+#[allow(clippy::print_stderr, reason = "errors are what the command line tells on stderr")]
+fn finish(result: Result<(), Error>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(Error::Exit(code)) => code,
+        // The reader has gone, as `head` does.
+        Err(Error::Print(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            eprint!("{}", error.render());
+            1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbosity_is_read_from_every_form_of_the_flag() {
+        for (line, expected) in [
+            ("get pods", 0),
+            ("-v 6 get pods", 6),
+            ("get pods -v=4", 4),
+            ("get --v=9 pods", 9),
+            ("exec p -- sh -v 3", 0),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(verbosity(&words), expected, "{line}");
+        }
+    }
+}

@@ -17,13 +17,18 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
                           application/json";
 
 /// A resource a server has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiResource {
     pub gvr: Gvr,
     pub kind: String,
     pub namespaced: bool,
     pub verbs: Vec<String>,
     pub subresources: Vec<String>,
+    /// What people may type for one object; empty where the server does not say.
+    pub singular: String,
+    pub short_names: Vec<String>,
+    /// Groups of resources it is listed with, such as `all`.
+    pub categories: Vec<String>,
 }
 
 impl ApiResource {
@@ -198,6 +203,9 @@ fn read_group(
                 namespaced: resource.str_at(&["scope"]) == Some("Namespaced"),
                 verbs: texts(resource.list_at(&["verbs"])),
                 subresources: subresources.map(str::to_owned).collect(),
+                singular: resource.str_at(&["singularResource"]).unwrap_or_default().to_owned(),
+                short_names: texts(resource.list_at(&["shortNames"])),
+                categories: texts(resource.list_at(&["categories"])),
             });
         }
     }
@@ -220,6 +228,9 @@ fn read_legacy(version: &GroupVersion, list: &Value, resources: &mut Vec<ApiReso
             namespaced: entry.bool_at(&["namespaced"]).unwrap_or_default(),
             verbs: texts(entry.list_at(&["verbs"])),
             subresources: Vec::new(),
+            singular: entry.str_at(&["singularName"]).unwrap_or_default().to_owned(),
+            short_names: texts(entry.list_at(&["shortNames"])),
+            categories: texts(entry.list_at(&["categories"])),
         });
     }
 }

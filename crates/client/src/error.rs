@@ -36,6 +36,8 @@ pub struct ApiError {
     pub retry_after_seconds: Option<u64>,
     /// Reasons of the causes given in the details.
     pub causes: Vec<String>,
+    /// The details as they were sent: which object, and each cause with field and message.
+    pub details: Value,
 }
 
 impl fmt::Display for ApiError {
@@ -62,6 +64,7 @@ impl ApiError {
                 .at(&["details", "retryAfterSeconds"])
                 .and_then(Value::as_u64),
             causes: status.list_at(&["details", "causes"]).iter().filter_map(cause).collect(),
+            details: status.get("details").cloned().unwrap_or_default(),
         }
     }
 }

@@ -9,7 +9,7 @@ mod connect;
 mod discovery;
 mod error;
 mod object;
-mod request;
+pub mod request;
 mod watch;
 
 pub use kube::client::Body;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use karmada_apimachinery::gvk::Gvr;
 
 /// Returns the path of a resource, of one object of it, or of a subresource.
-pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>, name: &str, subresource: &str) -> String {
+pub fn path(gvr: &Gvr, namespace: Option<&str>, name: &str, subresource: &str) -> String {
     let mut path = match gvr.group.as_str() {
         "" => format!("/api/{}", gvr.version),
         group => format!("/apis/{group}/{}", gvr.version),
@@ -25,10 +25,10 @@ pub(crate) fn path(gvr: &Gvr, namespace: Option<&str>, name: &str, subresource: 
 
 /// Query parameters; absent and empty ones are left out.
 #[derive(Debug, Default)]
-pub(crate) struct Query(String);
+pub struct Query(String);
 
 impl Query {
-    pub(crate) fn add(&mut self, key: &str, value: &str) -> &mut Self {
+    pub fn add(&mut self, key: &str, value: &str) -> &mut Self {
         if !value.is_empty() {
             self.0.push(if self.0.is_empty() { '?' } else { '&' });
             encode(&mut self.0, key);
@@ -38,15 +38,15 @@ impl Query {
         self
     }
 
-    pub(crate) fn flag(&mut self, key: &str, set: bool) -> &mut Self {
+    pub fn flag(&mut self, key: &str, set: bool) -> &mut Self {
         self.add(key, if set { "true" } else { "" })
     }
 
-    pub(crate) fn number(&mut self, key: &str, value: Option<u64>) -> &mut Self {
+    pub fn number(&mut self, key: &str, value: Option<u64>) -> &mut Self {
         self.add(key, &value.map(|value| value.to_string()).unwrap_or_default())
     }
 
-    pub(crate) fn append_to(&self, mut path: String) -> String {
+    pub fn append_to(&self, mut path: String) -> String {
         path.push_str(&self.0);
         path
     }

@@ -10,6 +10,7 @@ mod up;
 mod version;
 mod webhook;
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +43,12 @@ enum Command {
     Up(up::Args),
     /// Serves the Kubernetes API, without anything of Karmada.
     Apiserver(apiserver::Args),
+    /// The command line for users, also started as `karmadactl` or `kubectl karmada`.
+    #[command(name = "ctl", disable_help_flag = true)]
+    Ctl {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Prints the custom resource definitions, for use on any API server.
     Crds(crds::Args),
     /// Prints what the program is made from and which features are on.
@@ -51,6 +58,9 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
+    if let Some((program, arguments)) = names::command_line(std::env::args_os()) {
+        return command_line(program, arguments);
+    }
     let cli = Cli::parse_from(names::arguments(std::env::args_os()));
     let log = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&cli.log_level))
@@ -67,9 +77,33 @@ fn main() -> anyhow::Result<()> {
         match cli.command {
             Command::Up(args) => up::run(args).await,
             Command::Apiserver(args) => apiserver::run(args).await,
+            // Taken before anything is parsed, unless flags of this program stand before it.
+            Command::Ctl { arguments } => std::process::exit(
+                karmada_cli::run(karmada_cli::Program::Karmadactl, arguments).await,
+            ),
             Command::Crds(args) => crds::run(&args),
             Command::Version(args) => version::run(&args),
             Command::Webhook(args) => webhook::run(args).await,
         }
     })
+}
+
+/// The program as `karmadactl` or kubectl's plugin: its own flags, its own errors, quiet unless asked.
+fn command_line(program: karmada_cli::Program, arguments: Vec<OsString>) -> anyhow::Result<()> {
+    let filter = match karmada_cli::verbosity(&arguments) {
+        0..4 => "error",
+        4..6 => "warn,karmada=debug",
+        _ => "debug",
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(karmada_cli::run(program, arguments));
+    // Reading from a terminal cannot be interrupted: whoever waits for it is left behind.
+    runtime.shutdown_background();
+    std::process::exit(code)
 }

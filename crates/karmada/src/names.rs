@@ -19,9 +19,72 @@ pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     arguments
 }
 
+/// The subcommand that is the command line for users.
+const COMMAND_LINE: &str = "ctl";
+
+/// The command line that was asked for, by the program's name or by the subcommand, and its arguments.
+pub(crate) fn command_line(
+    given: impl IntoIterator<Item = OsString>,
+) -> Option<(karmada_cli::Program, Vec<OsString>)> {
+    let mut given = given.into_iter();
+    let program = given.next()?;
+    let name = Path::new(&program).file_name()?.to_str()?.to_owned();
+    let mut arguments: Vec<OsString> = given.collect();
+    if let Some(program) = karmada_cli::Program::of_file_name(&name) {
+        return Some((program, arguments));
+    }
+    if arguments.first().is_some_and(|first| first == COMMAND_LINE) {
+        arguments.remove(0);
+        return Some((karmada_cli::Program::Karmadactl, arguments));
+    }
+    None
+}
+
+/// Names the binary is found under by those who type them.
+const LINKS: &[&str] = &["karmadactl", "kubectl-karmada"];
+
+/// Makes `folder` hold the binary under the names people type, for their PATH.
+pub(crate) fn link(folder: &Path) -> std::io::Result<()> {
+    let binary = std::env::current_exe()?;
+    std::fs::create_dir_all(folder)?;
+    for name in LINKS {
+        let link = folder.join(name);
+        if std::fs::read_link(&link).is_ok_and(|target| target == binary) {
+            continue;
+        }
+        // Another build may have been linked before; a file that is no link is somebody's own.
+        if link.is_symlink() {
+            std::fs::remove_file(&link)?;
+        }
+        std::os::unix::fs::symlink(&binary, &link)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use karmada_cli::Program;
+
+    #[test]
+    fn the_command_line_is_found_by_name_and_by_subcommand() {
+        let cases: &[(&str, Option<(Program, &str)>)] = &[
+            ("/usr/bin/karmadactl get pods", Some((Program::Karmadactl, "get pods"))),
+            ("kubectl-karmada get pods", Some((Program::KubectlPlugin, "get pods"))),
+            ("karmada ctl get pods", Some((Program::Karmadactl, "get pods"))),
+            ("karmada up", None),
+        ];
+        for (line, expected) in cases {
+            let words = line.split(' ').map(OsString::from);
+            let found = command_line(words);
+            let found = found.map(|(program, rest)| {
+                let rest: Vec<String> =
+                    rest.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+                (program, rest.join(" "))
+            });
+            assert_eq!(found, expected.map(|(program, rest)| (program, rest.to_owned())), "{line}");
+        }
+    }
 
     #[test]
     fn the_name_of_the_program_stands_for_a_subcommand() {

@@ -1,6 +1,6 @@
 //! `karmada up`: the whole control plane in one process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use karmada_controllers::registry;
 use karmada_runtime::{Clock, Manager, Metrics};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
+use crate::names;
 use crate::native;
 use crate::plane_admission::{Bindings, Hooks};
 use crate::version;
@@ -81,7 +82,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let client = Client::in_process(serving.server.handle().acting_as(identity));
     install(&client).await?;
     start_controllers(&serving, &args.feature_gates);
-    greet(began, &serving.address, &kubeconfig);
+    let programs = data_dir.join("bin");
+    if let Err(error) = names::link(&programs) {
+        tracing::warn!(%error, "karmadactl is not linked; `karmada ctl` is the same");
+    }
+    greet(began, &serving.address, &kubeconfig, &programs);
     serving.until_stopped().await
 }
 
@@ -182,17 +187,20 @@ fn contains(whole: &Value, part: &Value) -> bool {
 }
 
 #[allow(clippy::print_stdout, reason = "the greeting is for whoever typed the command")]
-fn greet(began: Instant, address: &str, kubeconfig: &std::path::Path) {
-    let kubeconfig = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
+fn greet(began: Instant, address: &str, kubeconfig: &Path, programs: &Path) {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (kubeconfig, programs) = (absolute(kubeconfig), absolute(programs));
     println!(
         "Karmada is ready after {:.1} s at {address}\n\n  \
-         export KUBECONFIG={}\n\nthen, for example:\n\n  \
-         kubectl get namespaces\n  \
+         export KUBECONFIG={}\n  \
+         export PATH={}:$PATH    # karmadactl, kubectl karmada\n\nthen, for example:\n\n  \
+         karmadactl get clusters\n  \
          kubectl api-resources --api-group=policy.karmada.io\n  \
          kubectl explain propagationpolicy.spec.placement\n\n\
          Ctrl-C stops it; the data stays.",
         began.elapsed().as_secs_f64(),
-        kubeconfig.display()
+        kubeconfig.display(),
+        programs.display()
     );
 }
 

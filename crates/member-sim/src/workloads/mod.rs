@@ -2,10 +2,15 @@
 
 #![allow(dead_code, reason = "the controllers that use all of it are being added one by one")]
 
+mod daemonset;
 mod expectations;
+mod job;
 mod ownership;
 mod pods;
 mod revision;
+mod services;
+mod statefulset;
+mod status;
 
 use karmada_runtime::Manager;
 
@@ -17,6 +22,12 @@ pub struct Entry {
 
 #[rustfmt::skip]
 pub const CONTROLLERS: &[Entry] = &[
+    Entry { name: "daemonset-controller", start: daemonset::start },
+    Entry { name: "endpoints-controller", start: services::endpoints::start },
+    Entry { name: "endpointslice-controller", start: services::slices::start },
+    Entry { name: "endpointslice-mirroring-controller", start: services::mirroring::start },
+    Entry { name: "job-controller", start: job::start },
+    Entry { name: "statefulset-controller", start: statefulset::start },
 ];
 
 /// Starts all of them.

@@ -94,6 +94,13 @@ pub(crate) struct Claimer<'a> {
     pub(crate) cache: &'a Cache,
     /// Added on adoption and taken away on release.
     pub(crate) finalizer: Option<&'a str>,
+    /// Which objects may belong to the owner at all, whatever their labels say.
+    pub(crate) accepts: &'a (dyn Fn(&Object) -> bool + Sync),
+}
+
+/// The usual answer of an owner that does not look at names.
+pub(crate) fn accepts_all(_: &Object) -> bool {
+    true
 }
 
 impl Claimer<'_> {
@@ -105,6 +112,7 @@ impl Claimer<'_> {
     ) -> Result<Vec<Arc<Object>>> {
         let (owned, orphans) =
             (owned_by(self.cache, owner), orphans_in(self.cache, owner.namespace()));
+        let orphans = orphans.into_iter().filter(|object| (self.accepts)(object)).collect();
         let claims = sort_claims(owner, selector, owned, orphans);
         for object in &claims.release {
             self.release(owner, object).await?;

@@ -17,7 +17,9 @@ use karmada_runtime::{Change, Informer, Manager, ObjectKey, Queue, Recorder};
 use serde::Deserialize;
 
 use super::expectations::Expectations;
-use super::ownership::{Claimer, controller_of, controller_reference, index_by_controller};
+use super::ownership::{
+    Claimer, accepts_all, controller_of, controller_reference, index_by_controller,
+};
 
 /// A pod with the parts of it that controllers decide by. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -303,11 +305,24 @@ impl Pods {
         selector: &LabelSelector,
         finalizer: Option<&str>,
     ) -> Result<Vec<Pod>> {
+        self.claim_accepted(owner, owners, selector, finalizer, &accepts_all).await
+    }
+
+    /// The same for an owner that takes not every pod its selector matches.
+    pub(crate) async fn claim_accepted(
+        &self,
+        owner: &Object,
+        owners: &Gvr,
+        selector: &LabelSelector,
+        finalizer: Option<&str>,
+        accepts: &(dyn Fn(&Object) -> bool + Sync),
+    ) -> Result<Vec<Pod>> {
         let claimer = Claimer {
             owners: self.client.api(owners).namespaced(owner.namespace()),
             objects: self.api(owner.namespace()),
             cache: self.informer.cache(),
             finalizer,
+            accepts,
         };
         let claimed = claimer.claim(owner, selector).await?;
         Ok(claimed.iter().map(Pod::of).collect())

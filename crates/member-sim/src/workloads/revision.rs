@@ -10,7 +10,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Object, Result};
 use karmada_runtime::{Cache, ObjectKey};
 
-use super::ownership::{Claimer, controller_reference};
+use super::ownership::{Claimer, accepts_all, controller_reference};
 
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 /// The label by which revisions themselves carry their hash.
@@ -129,6 +129,7 @@ impl History<'_> {
             objects: api.clone(),
             cache: self.cache,
             finalizer: None,
+            accepts: &accepts_all,
         };
         let selector =
             LabelSelector::from_object(spec.at(&["selector"])).unwrap_or(LabelSelector::nothing());

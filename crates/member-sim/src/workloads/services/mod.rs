@@ -1,0 +1,7 @@
+//! Which pods stand behind which Services: as Endpoints, as EndpointSlices, and slices for the
+//! Endpoints people write themselves.
+
+mod backends;
+pub(crate) mod endpoints;
+pub(crate) mod mirroring;
+pub(crate) mod slices;

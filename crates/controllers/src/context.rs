@@ -9,6 +9,7 @@ use karmada_interpreter::Interpreter;
 use karmada_runtime::Manager;
 
 use crate::members::{Dial, Limits, Members};
+use crate::propagation::execution::Lanes;
 
 /// What can be set by flags, with upstream's defaults.
 #[derive(Debug, Clone)]
@@ -72,6 +73,8 @@ pub struct Context {
     pub interpreter: Arc<Interpreter>,
     pub gates: Gates,
     pub options: Arc<Options>,
+    /// The lanes in which Works are delivered.
+    pub(crate) lanes: Lanes,
 }
 
 impl Context {
@@ -88,6 +91,7 @@ impl Context {
             interpreter: Arc::new(interpreter),
             gates,
             options: options.into(),
+            lanes: Lanes::default(),
         }
     }
 }

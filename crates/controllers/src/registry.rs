@@ -3,6 +3,7 @@
 
 use crate::cluster;
 use crate::context::Context;
+use crate::{propagation, status};
 
 /// One controller.
 #[derive(Clone, Copy)]
@@ -28,6 +29,10 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("cluster", true, false, cluster::lifecycle::start),
     entry("clusterStatus", true, true, cluster::status::start),
     entry("unifiedAuth", true, false, cluster::unified_auth::start),
+    entry("binding", true, false, propagation::binding::start),
+    entry("bindingStatus", true, false, status::binding::start),
+    entry("execution", true, true, propagation::execution::start),
+    entry("workStatus", true, true, status::work::start),
 ];
 
 /// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands

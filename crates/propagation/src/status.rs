@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use karmada_api::conditions::{binding as condition, work as work_condition};
 use karmada_api::meta::{Condition, find_condition};
+use karmada_api::names;
 use karmada_api::work::{
-    AggregatedStatusItem, ObjectReference, ResourceBindingSpec, ResourceHealth, Work,
+    AggregatedStatusItem, ObjectReference, ResourceBindingSpec, ResourceHealth, Work, WorkStatus,
 };
 use karmada_apimachinery::gvk::GroupVersion;
 
@@ -17,6 +18,17 @@ use crate::work::{cluster_of, kept_clusters};
 pub struct Aggregation {
     items: BTreeMap<String, AggregatedStatusItem>,
     applied: usize,
+}
+
+/// What is asked of a Work, for callers that do not keep it whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a> {
+    pub cluster: &'a str,
+    pub work: &'a str,
+    pub is_being_deleted: bool,
+    /// Whether the binding's object is among the manifests.
+    pub holds: bool,
+    pub status: &'a WorkStatus,
 }
 
 /// A Work of the binding that does not hold the binding's object.
@@ -33,11 +45,27 @@ impl Aggregation {
     /// Takes in what one Work says now; returns whether that changed anything.
     pub fn observe(&mut self, work: &Work, resource: &ObjectReference) -> Result<bool, WrongWork> {
         let Some(cluster) = cluster_of(work) else { return Ok(false) };
-        if work.metadata.deletion_timestamp.is_some() {
-            return Ok(self.forget(cluster));
+        let report = Report {
+            cluster,
+            work: &work.metadata.name,
+            is_being_deleted: work.metadata.deletion_timestamp.is_some(),
+            holds: holds(work, resource),
+            status: &work.status,
+        };
+        self.take(&report, resource)
+    }
+
+    /// Takes in the report of one Work; returns whether that changed anything.
+    pub fn take(
+        &mut self,
+        report: &Report<'_>,
+        resource: &ObjectReference,
+    ) -> Result<bool, WrongWork> {
+        if report.is_being_deleted {
+            return Ok(self.forget(report.cluster));
         }
-        let item = item_of(work, cluster, resource)?;
-        let before = self.items.insert(cluster.to_owned(), item.clone());
+        let item = item_of(report, resource)?;
+        let before = self.items.insert(report.cluster.to_owned(), item.clone());
         let was_applied = before.as_ref().is_some_and(|item| item.applied);
         self.applied = self.applied + usize::from(item.applied) - usize::from(was_applied);
         Ok(before.as_ref() != Some(&item))
@@ -90,13 +118,12 @@ impl Aggregation {
 }
 
 fn item_of(
-    work: &Work,
-    cluster: &str,
+    report: &Report<'_>,
     resource: &ObjectReference,
 ) -> Result<AggregatedStatusItem, WrongWork> {
-    let applied = find_condition(&work.status.conditions, work_condition::APPLIED);
+    let applied = find_condition(&report.status.conditions, work_condition::APPLIED);
     let mut item = AggregatedStatusItem {
-        cluster_name: cluster.to_owned(),
+        cluster_name: report.cluster.to_owned(),
         health: ResourceHealth::Unknown,
         ..AggregatedStatusItem::default()
     };
@@ -105,9 +132,9 @@ fn item_of(
         return Ok(item);
     }
     item.applied = true;
-    if !holds(work, resource) {
+    if !report.holds {
         return Err(WrongWork {
-            work: format!("{}/{}", work.metadata.namespace, work.metadata.name),
+            work: format!("{}/{}", names::execution_space(report.cluster), report.work),
             kind: resource.kind.clone(),
             namespace: resource.namespace.clone(),
             name: resource.name.clone(),
@@ -115,7 +142,7 @@ fn item_of(
     }
     let GroupVersion { group, version } =
         GroupVersion::parse(&resource.api_version).unwrap_or_default();
-    let reported = work.status.manifest_statuses.iter().find(|reported| {
+    let reported = report.status.manifest_statuses.iter().find(|reported| {
         let id = &reported.identifier;
         id.group == group
             && id.version == version

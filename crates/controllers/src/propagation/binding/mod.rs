@@ -1,0 +1,466 @@
+//! Keeps the Works of every binding as policies and overrides want them: one per chosen cluster,
+//! none elsewhere. Serves both binding scopes; delivering the Works is the execution controller's.
+
+mod overrides;
+mod plan;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use karmada_api::cluster::Cluster;
+use karmada_api::explain::OverrideStep;
+use karmada_api::features::Gate;
+use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work};
+use karmada_api::{Binding, Kind, event_reason};
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::patch::merge;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Api, Client, DeleteOptions, Object};
+use karmada_interpreter::Interpreter;
+use karmada_propagation::work::{Change as WorkChange, kept_clusters, targets, waits_for_purge};
+use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Priority, Queue, Recorder};
+use parking_lot::Mutex;
+
+use crate::context::Context;
+use crate::propagation::templates::{self, Kinds};
+use crate::propagation::works;
+use overrides::Policies;
+use plan::{Failure, Outcome, Target};
+
+/// Works written at the same time for one binding.
+const PARALLEL_WRITES: usize = 32;
+
+/// Index of bindings by the clusters they want.
+const BY_CLUSTER: &str = "target-cluster";
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("understand the binding")]
+    Decode(#[from] serde_json::Error),
+    #[error(transparent)]
+    Template(#[from] templates::Error),
+    #[error("delete work {work}")]
+    DeleteWork { work: ObjectKey, source: karmada_client::Error },
+    #[error("remove the finalizer")]
+    Release(#[source] karmada_client::Error),
+    #[error("sync works: {0}")]
+    Sync(String),
+}
+
+struct Ctx {
+    client: Client,
+    bindings: Arc<Informer>,
+    bindings_gvr: Gvr,
+    works: Arc<Informer>,
+    clusters: Arc<Informer>,
+    kinds: Arc<Kinds>,
+    policies: Arc<Policies>,
+    interpreter: Arc<Interpreter>,
+    inject_state: bool,
+    events: Recorder,
+    override_events: Recorder,
+    memory: Mutex<Memory>,
+}
+
+/// What cannot be read from the caches.
+#[derive(Default)]
+struct Memory {
+    /// Bindings made while we run, whose first pass is told in an event.
+    fresh: HashSet<ObjectKey>,
+    /// Works that were made but have not reached the cache yet, by binding.
+    unseen: HashMap<String, BTreeSet<ObjectKey>>,
+    /// Bindings that go on when a Work is gone.
+    waiting: HashMap<ObjectKey, HashSet<ObjectKey>>,
+    /// The last failure told about a binding.
+    failures: HashMap<ObjectKey, String>,
+}
+
+pub(crate) fn start(context: &Context) {
+    start_scope::<ResourceBinding>(context, "binding-controller");
+    start_scope::<ClusterResourceBinding>(context, "cluster-resource-binding-controller");
+}
+
+fn start_scope<B: Binding>(context: &Context, name: &'static str) {
+    let controller = Controller::new(name, &context.metrics).workers(context.options.workers);
+    let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
+    let bindings = context.informers.all(&bindings_gvr);
+    bindings.cache().add_index(BY_CLUSTER, |object| {
+        let binding = object.typed::<B>().ok();
+        let clusters = binding.iter().flat_map(|binding| targets(binding.spec()));
+        clusters.map(|target| target.name.clone()).collect()
+    });
+    let works = works::informer(context);
+    let clusters =
+        context.informers.all(&Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL));
+    let kinds = Kinds::new(context);
+    let (policies, mut inputs) =
+        overrides::follow::<B>(context, &kinds, &bindings, controller.queue());
+    inputs.extend([bindings.clone(), works.clone(), clusters.clone()]);
+    let ctx = Arc::new(Ctx {
+        client: context.client.clone(),
+        bindings: bindings.clone(),
+        bindings_gvr,
+        works: works.clone(),
+        clusters: clusters.clone(),
+        kinds,
+        policies,
+        interpreter: context.interpreter.clone(),
+        inject_state: context.gates.is_on(Gate::StatefulFailoverInjection),
+        events: context.recorder(name),
+        override_events: context.recorder("override-manager"),
+        memory: Mutex::default(),
+    });
+    follow(context, &ctx, controller.queue());
+    context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
+}
+
+/// Queues bindings when they change, when a cluster they want appears, and when a Work they wait
+/// for is gone.
+fn follow(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey>) {
+    let (own, feed) = (ctx.clone(), queue.clone());
+    context.keep(ctx.bindings.subscribe(move |change| {
+        let key = ObjectKey::of(change.object());
+        match change {
+            Change::Applied { old: None, .. } if !own.bindings.is_synced() => {
+                feed.add_with_priority(key, Priority::Low);
+            }
+            Change::Applied { old: None, .. } => {
+                own.memory.lock().fresh.insert(key.clone());
+                feed.add(key);
+            }
+            Change::Applied { old: Some(old), new } => {
+                if old.meta().generation != new.meta().generation {
+                    feed.add(key);
+                }
+            }
+            Change::Deleted(_) => own.memory.lock().forget(&key),
+        }
+    }));
+    let (own, feed) = (ctx.clone(), queue.clone());
+    context.keep(ctx.clusters.subscribe(move |change| {
+        let Change::Applied { old: None, new } = change else { return };
+        for binding in own.bindings.cache().by_index(BY_CLUSTER, new.name()) {
+            feed.add_with_priority(ObjectKey::of(&binding), Priority::Low);
+        }
+    }));
+    let (own, feed) = (ctx.clone(), queue.clone());
+    context.keep(ctx.works.subscribe(move |change| {
+        let work = ObjectKey::of(change.object());
+        let mut memory = own.memory.lock();
+        memory.seen(&work);
+        if let Change::Deleted(_) = change {
+            let waiting = memory.waiting.remove(&work).into_iter().flatten();
+            waiting.for_each(|binding| feed.add(binding));
+        }
+    }));
+}
+
+impl Memory {
+    fn seen(&mut self, work: &ObjectKey) {
+        if !self.unseen.is_empty() {
+            self.unseen.retain(|_, works| {
+                works.remove(work);
+                !works.is_empty()
+            });
+        }
+    }
+
+    fn forget(&mut self, binding: &ObjectKey) {
+        self.fresh.remove(binding);
+        self.failures.remove(binding);
+    }
+}
+
+impl plan::Lookup for Ctx {
+    fn work(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.works.cache().get(key)
+    }
+
+    fn cluster(&self, name: &str) -> Option<Arc<Cluster>> {
+        self.clusters.cache().get(&ObjectKey::cluster(name))?.typed().ok()
+    }
+}
+
+async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    let Some(object) = ctx.bindings.cache().get(&key) else { return Ok(Action::AwaitChange) };
+    let binding = object.typed::<B>()?;
+    if binding.permanent_id().is_empty() {
+        // Admission gives every binding an id; without one its Works could not be told apart.
+        tracing::warn!("the binding has no permanent id");
+        return Ok(Action::AwaitChange);
+    }
+    if object.is_being_deleted() {
+        return ctx.finish::<B>(&object, &binding).await;
+    }
+    let removed = ctx.remove_orphans(&object, &*binding).await?;
+    if ctx.waits_for_purge(&key, &*binding) {
+        return Ok(Action::AwaitChange);
+    }
+    let Some(template) = templates::find(&ctx.kinds, &binding.spec().resource).await? else {
+        return Ok(Action::AwaitChange);
+    };
+    let value = template.value();
+    let overrides = ctx.policies.find(&value);
+    let targets =
+        plan::plan(&*binding, &value, &overrides, &ctx.interpreter, ctx.inject_state, &*ctx);
+    drop(value);
+    let report = ctx.write_all(&key, binding.permanent_id(), &template, targets).await;
+    ctx.tell::<B>(&object, &template, report, removed)
+}
+
+/// What came of one pass.
+#[derive(Default)]
+struct Report {
+    written: usize,
+    failures: Vec<String>,
+    /// A Work that was in the way is gone already.
+    again: bool,
+    steps: Vec<OverrideStep>,
+}
+
+impl Ctx {
+    fn works_api(&self, namespace: &str) -> Api {
+        self.client.api(&works::gvr()).namespaced(namespace)
+    }
+
+    /// The Works of a binding, those included that the cache does not show yet.
+    fn works_of(&self, permanent_id: &str) -> Vec<(ObjectKey, Option<Arc<Object>>)> {
+        let cached = works::of_binding(&self.works, permanent_id);
+        let mut works: Vec<_> =
+            cached.into_iter().map(|work| (ObjectKey::of(&work), Some(work))).collect();
+        let unseen = self.memory.lock().unseen.get(permanent_id).cloned().unwrap_or_default();
+        works.extend(unseen.into_iter().map(|key| (key, None)));
+        works
+    }
+
+    async fn delete_work(&self, key: &ObjectKey, work: Option<&Object>) -> Result<(), Error> {
+        if work.is_some_and(Object::is_being_deleted) {
+            return Ok(());
+        }
+        let uid = work.map(|work| work.uid().to_owned());
+        let options = DeleteOptions { uid, ..DeleteOptions::default() };
+        match self.works_api(&key.namespace).delete(&key.name, &options).await {
+            Err(source) if !source.is_not_found() => {
+                Err(Error::DeleteWork { work: key.clone(), source })
+            }
+            _ => {
+                self.memory.lock().seen(key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Deletes all Works, then lets the binding go. Their own finalizer makes them clean up.
+    async fn finish<B: Binding>(&self, object: &Object, binding: &B) -> Result<Action, Error> {
+        let works = self.works_of(binding.permanent_id());
+        for (key, work) in works {
+            self.delete_work(&key, work.as_deref()).await?;
+        }
+        let finalizers = &object.meta().finalizers;
+        if !finalizers.iter().any(|finalizer| finalizer == B::FINALIZER) {
+            return Ok(Action::AwaitChange);
+        }
+        let kept: Vec<_> = finalizers.iter().filter(|kept| *kept != B::FINALIZER).collect();
+        // The version makes sure that no finalizer added meanwhile is lost.
+        let patch = json!({"metadata": {
+            "resourceVersion": object.resource_version(), "finalizers": kept}});
+        let api = self.client.api(&self.bindings_gvr).namespaced(object.namespace());
+        match api.merge_patch(object.name(), patch).await {
+            Err(error) if !error.is_not_found() => Err(Error::Release(error)),
+            _ => Ok(Action::AwaitChange),
+        }
+    }
+
+    /// Removes Works from clusters that are no longer wanted; returns how many.
+    async fn remove_orphans<B: Binding>(
+        &self,
+        object: &Object,
+        binding: &B,
+    ) -> Result<usize, Error> {
+        let kept = kept_clusters(binding.spec());
+        let mut removed = 0;
+        for (key, work) in self.works_of(binding.permanent_id()) {
+            let cluster = karmada_api::names::cluster_of_execution_space(&key.namespace);
+            let is_orphan = cluster.is_some_and(|cluster| !kept.contains(cluster));
+            if !is_orphan || work.as_deref().is_some_and(Object::is_being_deleted) {
+                continue;
+            }
+            if let Err(error) = self.delete_work(&key, work.as_deref()).await {
+                self.events.warning(object, event_reason::CLEANUP_WORK_FAILED, chain(&error));
+                return Err(error);
+            }
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Whether a copy has to be gone first; if so, its end brings the binding back.
+    fn waits_for_purge<B: Binding>(&self, key: &ObjectKey, binding: &B) -> bool {
+        if binding.spec().graceful_eviction_tasks.is_empty() {
+            return false;
+        }
+        let works = self.works_of(binding.permanent_id());
+        let cluster = |(work, _): &(ObjectKey, _)| {
+            work.namespace.strip_prefix("karmada-es-").map(str::to_owned)
+        };
+        let clusters: Vec<String> = works.iter().filter_map(cluster).collect();
+        if !waits_for_purge(binding.spec(), clusters.iter().map(String::as_str)) {
+            return false;
+        }
+        works.into_iter().for_each(|(work, _)| self.wait_for(key, work));
+        // A Work that went between the look and the note would never be told of.
+        let left = self.works_of(binding.permanent_id());
+        let clusters: Vec<String> = left.iter().filter_map(cluster).collect();
+        waits_for_purge(binding.spec(), clusters.iter().map(String::as_str))
+    }
+
+    fn wait_for(&self, binding: &ObjectKey, work: ObjectKey) {
+        self.memory.lock().waiting.entry(work).or_default().insert(binding.clone());
+    }
+
+    async fn write_all(
+        &self,
+        key: &ObjectKey,
+        permanent_id: &str,
+        template: &Object,
+        targets: Vec<Target>,
+    ) -> Report {
+        let mut report = Report::default();
+        let mut writes = Vec::new();
+        for target in targets {
+            report.steps.extend(target.steps);
+            match target.outcome {
+                Ok(Outcome { change: WorkChange::Nothing, .. }) => {}
+                Ok(Outcome { change: WorkChange::BeingDeleted, .. }) => {
+                    self.wait_for(key, target.work.clone());
+                    // If it went before this was noted, nobody will tell.
+                    report.again |= self.works.cache().get(&target.work).is_none();
+                }
+                Ok(outcome) => writes.push((target.cluster, target.work, outcome)),
+                Err(Failure { message, policy }) => {
+                    if let Some(policy) = policy {
+                        let note =
+                            format!("Apply {policy} for cluster({}) failed.", target.cluster);
+                        let reason = event_reason::APPLY_OVERRIDE_POLICY_FAILED;
+                        if self.memory.lock().failures.get(key) != Some(&message) {
+                            self.override_events.warning(template, reason, note);
+                        }
+                    }
+                    report.failures.push(message);
+                }
+            }
+        }
+        let writes = writes.into_iter().map(|(cluster, work, outcome)| async move {
+            let written = self.write(permanent_id, &work, &outcome).await;
+            (cluster, outcome.policies, written)
+        });
+        let mut writes = futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES);
+        while let Some((cluster, policies, written)) = writes.next().await {
+            match written {
+                Ok(()) => report.written += 1,
+                Err(error) => report.failures.push(error.to_string()),
+            }
+            for policy in policies {
+                let note = format!("Apply {policy} for cluster({cluster}) succeed.");
+                let reason = event_reason::APPLY_OVERRIDE_POLICY_SUCCEED;
+                self.override_events.normal(template, reason, note);
+            }
+        }
+        report
+    }
+
+    async fn write(
+        &self,
+        permanent_id: &str,
+        key: &ObjectKey,
+        outcome: &Outcome,
+    ) -> karmada_client::Result<()> {
+        let api = self.works_api(&key.namespace);
+        match (&outcome.change, &outcome.existing) {
+            (WorkChange::Create(work), _) => {
+                // Noted before the request: its answer may be lost, the Work is not.
+                let id = permanent_id.to_owned();
+                self.memory.lock().unseen.entry(id).or_default().insert(key.clone());
+                let created = api.create(&to_value(work)).await;
+                let is_there = match &created {
+                    Ok(_) => self.works.cache().get(key).is_some(),
+                    Err(error) => error.api().is_some(),
+                };
+                if is_there {
+                    self.memory.lock().seen(key);
+                }
+                created.map(drop)
+            }
+            (WorkChange::Update(work), Some(existing)) => {
+                // Only what differs is sent, so that a status written meanwhile is no conflict.
+                let (from, to) = (to_value(existing), to_value(work));
+                let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else {
+                    return Ok(());
+                };
+                let mut patch = Value::Object(merge::diff(from, to));
+                patch["metadata"]["uid"] = existing.metadata.uid.as_str().into();
+                api.merge_patch(&key.name, patch).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells what came of the pass, if it is news.
+    fn tell<B: Binding>(
+        &self,
+        object: &Object,
+        template: &Object,
+        report: Report,
+        removed: usize,
+    ) -> Result<Action, Error> {
+        let key = ObjectKey::of(object);
+        let (about, note) = ([object, template], &mut self.memory.lock());
+        if !report.failures.is_empty() {
+            let message = aggregate(&report.failures);
+            if note.failures.insert(key, message.clone()).as_ref() != Some(&message) {
+                let reason = event_reason::SYNC_WORK_FAILED;
+                about
+                    .iter()
+                    .for_each(|about| self.events.warning(*about, reason, message.as_str()));
+            }
+            return Err(Error::Sync(message));
+        }
+        let recovered = note.failures.remove(&key).is_some();
+        let fresh = note.fresh.remove(&key);
+        if fresh || recovered || report.written + removed > 0 {
+            let message = format!("Sync work of {}({key}) successful.", B::KIND);
+            let reason = event_reason::SYNC_WORK_SUCCEED;
+            about.iter().for_each(|about| self.events.normal(*about, reason, message.as_str()));
+        }
+        let again = Action::Requeue(Duration::from_millis(5));
+        Ok(if report.again { again } else { Action::AwaitChange })
+    }
+}
+
+fn to_value(work: &Work) -> Value {
+    serde_json::to_value(work).unwrap_or_default()
+}
+
+/// Several errors in one line, as Go's aggregate prints them: each message once.
+fn aggregate(failures: &[String]) -> String {
+    let mut seen = HashSet::new();
+    let distinct: Vec<&str> =
+        failures.iter().map(String::as_str).filter(|message| seen.insert(*message)).collect();
+    match distinct.as_slice() {
+        [only] => (*only).to_owned(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

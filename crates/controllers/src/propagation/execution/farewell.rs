@@ -1,0 +1,124 @@
+//! The end of a Work: its objects leave the member, or stay there without our marks. Nothing is
+//! given up because a member could not be asked.
+
+use std::sync::Arc;
+
+use karmada_api::cluster::Cluster;
+use karmada_api::{annotations, finalizers};
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::json;
+use karmada_apimachinery::object::ObjectExt;
+use karmada_client::{DeleteOptions, Object, Propagation};
+use karmada_propagation::delivery::{Farewell, farewell, may_delete, release};
+use karmada_runtime::{Action, ObjectKey};
+
+use super::lane::{Error, Lane};
+use super::member::{Refusal, Site};
+use super::ready;
+use crate::propagation::templates;
+use crate::propagation::works::{ManifestHead, WorkView};
+
+impl Lane {
+    pub(super) async fn farewell(
+        self: &Arc<Self>,
+        work: &Object,
+        view: &WorkView,
+        cluster: &Cluster,
+    ) -> Result<Action, Error> {
+        let key = ObjectKey::of(work);
+        let has_finalizer = |name: &String| name == finalizers::EXECUTION;
+        if !work.meta().finalizers.iter().any(has_finalizer) {
+            return Ok(Action::AwaitChange);
+        }
+        let preserve = view.spec.preserve_resources_on_deletion == Some(true);
+        let leaving = cluster.metadata.deletion_timestamp.is_some();
+        let site = self.site().filter(|_| ready(cluster));
+        match (farewell(preserve, site.is_some(), leaving), site) {
+            (Farewell::Leave, _) => {}
+            (how @ (Farewell::Delete | Farewell::Release), Some(site)) => {
+                for head in &view.spec.workload.manifests {
+                    let said = self.say_farewell(&site, &key, head, how).await;
+                    said.map_err(|source| Error::Farewell {
+                        object: format!("{} {}", head.kind, head.key()),
+                        source,
+                    })?;
+                }
+            }
+            _ => return Ok(self.wait(&key)),
+        }
+        self.release(work).await?;
+        self.forget(&key);
+        Ok(Action::AwaitChange)
+    }
+
+    async fn say_farewell(
+        &self,
+        site: &Site,
+        work: &ObjectKey,
+        head: &ManifestHead,
+        how: Farewell,
+    ) -> Result<(), Refusal> {
+        let Some(gvr) = self.resource_in(site, head).await? else {
+            // Neither the control plane nor the member has such a kind: nothing can be left of it.
+            return Ok(());
+        };
+        let key = head.key();
+        let api = site.api(&gvr, &key);
+        // What the cache lacks may still be there.
+        let observed: Option<Value> = match site.cached(&gvr, &key) {
+            Some(cached) => Some(cached.value()),
+            None => api.find(&key.name).await?,
+        };
+        site.forget(&gvr, &key);
+        let Some(observed) = observed.filter(|object| is_of(object, work)) else { return Ok(()) };
+        let answer = if how == Farewell::Release {
+            api.update(&release(&observed)).await
+        } else {
+            let options = DeleteOptions {
+                // Jobs would leave their pods behind otherwise.
+                propagation: Some(Propagation::Background),
+                uid: Some(observed.uid().to_owned()),
+                ..DeleteOptions::default()
+            };
+            api.delete(&key.name, &options).await
+        };
+        match answer {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The resource of a kind; one that the control plane forgot may live on in the member.
+    async fn resource_in(&self, site: &Site, head: &ManifestHead) -> Result<Option<Gvr>, Refusal> {
+        let gvk = head.gvk();
+        match self.running.kinds.gvr_of(&gvk).await {
+            Ok(gvr) => Ok(Some(gvr)),
+            Err(templates::Error::UnknownKind(_)) => {
+                let found = site.member.discovery.resource_of(&gvk).await?;
+                Ok(found.map(|resource| resource.gvr))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn release(&self, work: &Object) -> Result<(), Error> {
+        let finalizers = work.meta().finalizers.iter();
+        let kept: Vec<_> = finalizers.filter(|name| *name != finalizers::EXECUTION).collect();
+        // The version makes sure that no finalizer added meanwhile is lost.
+        let patch = json!({"metadata": {
+            "resourceVersion": work.resource_version(), "finalizers": kept}});
+        match self.api(work).merge_patch(work.name(), patch).await {
+            Err(error) if !error.is_not_found() => Err(Error::Release(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the object is ours, and was put there by this Work.
+fn is_of(object: &Value, work: &ObjectKey) -> bool {
+    let names = |key: &str, value: &str| object.annotation(key).is_none_or(|named| named == value);
+    may_delete(object)
+        && names(annotations::WORK_NAMESPACE, &work.namespace)
+        && names(annotations::WORK_NAME, &work.name)
+}

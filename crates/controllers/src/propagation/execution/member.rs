@@ -1,0 +1,405 @@
+//! One member as the lane sees it: what it has of ours, what was sent to it, and the requests that
+//! bring it into line.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use karmada_api::{annotations, labels};
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt;
+use karmada_client::{Api, Meta, Object};
+use karmada_interpreter::{Interpreter, Operation};
+use karmada_propagation::delivery::{Delivery, DeliveryError, NotManaged, deliver};
+use karmada_runtime::{
+    Change, Informer, InformerSpec, ObjectKey, ObjectReference, Priority, Subscription,
+};
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+
+use super::lane::{Error, Lane};
+use crate::members::Member;
+use crate::propagation::templates::{self, Kinds};
+use crate::propagation::works::{self, ManifestHead, WorkView};
+
+/// How long delivery waits for the cache of a kind before it asks the member itself.
+const CACHE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Requests for one object until it is left to a later try.
+const ATTEMPTS: usize = 4;
+
+/// Why an object was not delivered, in words that reach conditions and events.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("resource(kind={kind}, {namespace}/{name}) already exists in the cluster {cluster} and the {strategy} strategy value is empty, Karmada will not manage this resource",
+        kind = .object.kind, namespace = .object.namespace, name = .object.name, strategy = annotations::CONFLICT_RESOLUTION)]
+    NotManaged { cluster: String, object: NotManaged },
+    #[error("{0}")]
+    Retain(String),
+    #[error(transparent)]
+    Kind(#[from] templates::Error),
+    #[error("{0}")]
+    Member(#[from] karmada_client::Error),
+    #[error("understand the manifest: {0}")]
+    Decode(#[from] serde_json::Error),
+    #[error("the object changes all the time")]
+    Contended,
+}
+
+/// What became of one manifest.
+pub(super) enum Delivered {
+    /// The member has it; true if it was sent for that.
+    There {
+        object: Value,
+        wrote: bool,
+    },
+    Failed {
+        message: String,
+        template_uid: Option<String>,
+    },
+    /// Nothing is known about it.
+    Unseen,
+}
+
+impl Delivered {
+    pub(super) fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Failed { message, .. } => Some(message),
+            _ => None,
+        }
+    }
+
+    pub(super) fn wrote(&self) -> bool {
+        matches!(self, Self::There { wrote: true, .. })
+    }
+
+    pub(super) fn object(&self) -> Option<&Value> {
+        match self {
+            Self::There { object, .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The template behind the manifest, to tell it what happened.
+    pub(super) fn template(&self, head: &ManifestHead) -> Option<ObjectReference> {
+        let uid = match self {
+            Self::There { object, .. } => object.annotation(annotations::TEMPLATE_UID),
+            Self::Failed { template_uid, .. } => template_uid.as_deref(),
+            Self::Unseen => None,
+        }?;
+        Some(ObjectReference {
+            api_version: head.api_version.clone(),
+            kind: head.kind.clone(),
+            namespace: head.metadata.namespace.clone(),
+            name: head.metadata.name.clone(),
+            uid: uid.to_owned(),
+            resource_version: String::new(),
+        })
+    }
+}
+
+/// What was sent for one object, and what the member made of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Record {
+    manifest: u64,
+    version: String,
+    uid: String,
+    generation: i64,
+    marks: u64,
+}
+
+/// The objects of one resource that carry our mark.
+struct Followed {
+    informer: Arc<Informer>,
+    /// Set once the cache can be trusted, or was waited for long enough.
+    open: AtomicBool,
+    parked: Mutex<HashSet<ObjectKey>>,
+    subscription: Mutex<Option<Subscription>>,
+}
+
+pub(super) struct Site {
+    pub(super) member: Arc<Member>,
+    followed: Mutex<HashMap<Gvr, Arc<Followed>>>,
+    records: Mutex<HashMap<(Gvr, ObjectKey), Record>>,
+}
+
+impl Site {
+    pub(super) fn new(member: Arc<Member>) -> Self {
+        Self { member, followed: Mutex::default(), records: Mutex::default() }
+    }
+
+    /// Delivers every manifest of a Work; nothing if a cache has to be filled first.
+    pub(super) async fn deliver(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        key: &ObjectKey,
+        work: &Object,
+        view: &WorkView,
+    ) -> Result<Option<Vec<Delivered>>, Error> {
+        let manifests = works::manifests(work)?;
+        let mut delivery = Vec::with_capacity(manifests.len());
+        for (head, manifest) in view.spec.workload.manifests.iter().zip(manifests) {
+            let gvr = match lane.running.kinds.gvr_of(&head.gvk()).await {
+                Ok(gvr) => gvr,
+                Err(error) => {
+                    delivery.push(failed(&Refusal::from(error), manifest));
+                    continue;
+                }
+            };
+            let followed = self.follow(lane, &gvr);
+            if !followed.open.load(Ordering::Acquire) {
+                followed.parked.lock().insert(key.clone());
+                if !followed.open.load(Ordering::Acquire) {
+                    return Ok(None);
+                }
+            }
+            let delivered = self.deliver_one(lane, &gvr, &followed.informer, head, manifest).await;
+            delivery.push(delivered.unwrap_or_else(|error| failed(&error, manifest)));
+        }
+        Ok(Some(delivery))
+    }
+
+    async fn deliver_one(
+        &self,
+        lane: &Lane,
+        gvr: &Gvr,
+        informer: &Informer,
+        head: &ManifestHead,
+        manifest: &RawValue,
+    ) -> Result<Delivered, Refusal> {
+        let (key, text) = (head.key(), hash(manifest.get()));
+        let place = (gvr.clone(), key.clone());
+        let cached = informer.cache().get(&key);
+        let record = self.records.lock().get(&place).cloned();
+        if let (Some(record), Some(cached)) = (&record, &cached)
+            && record.manifest == text
+            && record.version == cached.resource_version()
+        {
+            return Ok(Delivered::There { object: cached.value(), wrote: false });
+        }
+        let desired: Value = serde_json::from_str(manifest.get())?;
+        let api = self.api(gvr, &key);
+        // A cache that is older than our own last write would have us send it again.
+        let is_old = match (&record, &cached) {
+            (Some(record), Some(cached)) => is_older(cached.resource_version(), &record.version),
+            (Some(_), None) => true,
+            (None, _) => !informer.is_synced(),
+        };
+        let mut observed =
+            if is_old { api.find(&key.name).await? } else { cached.map(|c| c.value()) };
+        for _ in 0..ATTEMPTS {
+            let interpreter = &lane.running.context.interpreter;
+            let answer = match decide(&desired, observed.as_ref(), interpreter, &lane.cluster)? {
+                Delivery::Nothing => {
+                    let object = observed.unwrap_or_default();
+                    self.remember(place, text, &object);
+                    return Ok(Delivered::There { object, wrote: false });
+                }
+                Delivery::Create(object) => api.create(&object).await,
+                Delivery::Update(object) => api.update(&object).await,
+            };
+            match answer {
+                Ok(object) => {
+                    let before = observed.as_ref().map(ObjectExt::resource_version);
+                    let wrote = before != Some(object.resource_version());
+                    self.remember(place, text, &object);
+                    return Ok(Delivered::There { object, wrote });
+                }
+                Err(error) if error.is_already_exists() || error.is_conflict() => {
+                    observed = api.find(&key.name).await?;
+                }
+                Err(error) if error.is_not_found() && observed.is_some() => observed = None,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Refusal::Contended)
+    }
+
+    pub(super) fn api(&self, gvr: &Gvr, key: &ObjectKey) -> Api {
+        self.member.client.api(gvr).namespaced(&key.namespace)
+    }
+
+    fn remember(&self, place: (Gvr, ObjectKey), manifest: u64, object: &Value) {
+        let record = Record {
+            manifest,
+            version: object.resource_version().to_owned(),
+            uid: object.uid().to_owned(),
+            generation: object.i64_at(&["metadata", "generation"]).unwrap_or_default(),
+            marks: marks_of(object),
+        };
+        self.records.lock().insert(place, record);
+    }
+
+    pub(super) fn forget(&self, gvr: &Gvr, key: &ObjectKey) {
+        self.records.lock().remove(&(gvr.clone(), key.clone()));
+    }
+
+    /// The object as the cache has it.
+    pub(super) fn cached(&self, gvr: &Gvr, key: &ObjectKey) -> Option<Arc<Object>> {
+        let followed = self.followed.lock().get(gvr).cloned()?;
+        followed.informer.cache().get(key)
+    }
+
+    /// What the caches show of the objects of a Work, and whether one of them was changed by
+    /// somebody else.
+    pub(super) fn look(&self, kinds: &Kinds, view: &WorkView) -> (Vec<Delivered>, bool) {
+        let mut drifted = false;
+        let heads = view.spec.workload.manifests.iter();
+        let seen = heads.map(|head| {
+            let Some(resource) = kinds.known(&head.gvk()) else { return Delivered::Unseen };
+            let key = head.key();
+            let Some(object) = self.cached(&resource.gvr, &key) else { return Delivered::Unseen };
+            let record = self.records.lock().get(&(resource.gvr.clone(), key)).cloned();
+            drifted |= record.is_some_and(|record| record.is_disturbed(object.meta()));
+            Delivered::There { object: object.value(), wrote: false }
+        });
+        (seen.collect(), drifted)
+    }
+
+    /// Starts following a resource of the member, if nobody does yet.
+    fn follow(self: &Arc<Self>, lane: &Arc<Lane>, gvr: &Gvr) -> Arc<Followed> {
+        if let Some(followed) = self.followed.lock().get(gvr) {
+            return followed.clone();
+        }
+        let ours = format!("{}={}", labels::MANAGED, labels::TRUE);
+        let spec = InformerSpec::all(gvr.clone()).labelled(ours);
+        let informer = self.member.informers.get(spec);
+        let followed = Arc::new(Followed {
+            informer: informer.clone(),
+            open: AtomicBool::new(informer.is_synced()),
+            parked: Mutex::default(),
+            subscription: Mutex::default(),
+        });
+        let mut all = self.followed.lock();
+        if let Some(followed) = all.get(gvr) {
+            return followed.clone();
+        }
+        all.insert(gvr.clone(), followed.clone());
+        drop(all);
+        let (site, own, of) = (Arc::downgrade(self), Arc::downgrade(lane), gvr.clone());
+        let subscription = informer.subscribe(move |change| {
+            if let (Some(site), Some(lane)) = (site.upgrade(), own.upgrade()) {
+                site.on_object(&lane, &of, change);
+            }
+        });
+        *followed.subscription.lock() = Some(subscription);
+        let (opened, own) = (followed.clone(), Arc::downgrade(lane));
+        self.member.shutdown.spawn_until(async move {
+            // A resource the member does not serve is never in sync; asking it tells why.
+            drop(tokio::time::timeout(CACHE_PATIENCE, opened.informer.wait_synced()).await);
+            opened.open.store(true, Ordering::Release);
+            let Some(lane) = own.upgrade() else { return };
+            for work in std::mem::take(&mut *opened.parked.lock()) {
+                lane.deliver(work, Priority::Normal);
+            }
+        });
+        followed
+    }
+
+    /// Takes in that an object in the member changed. Must be quick.
+    fn on_object(&self, lane: &Lane, gvr: &Gvr, change: &Change) {
+        let object = change.object();
+        let marks = &object.meta().annotations;
+        let (Some(namespace), Some(name)) =
+            (marks.get(annotations::WORK_NAMESPACE), marks.get(annotations::WORK_NAME))
+        else {
+            return;
+        };
+        if karmada_api::names::cluster_of_execution_space(namespace) != Some(&lane.cluster) {
+            return;
+        }
+        let work = ObjectKey::new(namespace, name);
+        let place = (gvr.clone(), ObjectKey::of(object));
+        match change {
+            Change::Applied { new, .. } => {
+                let record = self.records.lock().get(&place).map(|record| record.version.clone());
+                match record {
+                    // Our own write; its answer told all about it.
+                    Some(version) if version == new.resource_version() => {}
+                    Some(_) => lane.look(work),
+                    // The first look at everything comes with the delivery of the Works.
+                    None if !self.is_synced(gvr) => {}
+                    None => lane.look(work),
+                }
+            }
+            Change::Deleted(_) => {
+                self.records.lock().remove(&place);
+                if lane.running.works.cache().get(&work).is_some() {
+                    lane.deliver(work, Priority::Normal);
+                }
+            }
+        }
+    }
+
+    fn is_synced(&self, gvr: &Gvr) -> bool {
+        let followed = self.followed.lock().get(gvr).cloned();
+        followed.is_some_and(|followed| followed.informer.is_synced())
+    }
+}
+
+impl Record {
+    /// Whether the object is another one, an older one, or changed in anything but its status.
+    fn is_disturbed(&self, meta: &Meta) -> bool {
+        if self.version == meta.resource_version {
+            return false;
+        }
+        // Kinds without a generation do not say what changed.
+        self.uid != meta.uid
+            || meta.generation == 0
+            || meta.generation != self.generation
+            || is_older(&meta.resource_version, &self.version)
+            || hash(&(&meta.labels, &meta.annotations)) != self.marks
+    }
+}
+
+fn failed(error: &Refusal, manifest: &RawValue) -> Delivered {
+    let object: Value = serde_json::from_str(manifest.get()).unwrap_or_default();
+    let template_uid = object.annotation(annotations::TEMPLATE_UID).map(str::to_owned);
+    Delivered::Failed { message: error.to_string(), template_uid }
+}
+
+fn decide(
+    desired: &Value,
+    observed: Option<&Value>,
+    interpreter: &Interpreter,
+    cluster: &str,
+) -> Result<Delivery, Refusal> {
+    let retain = |desired: &Value, observed: &Value| {
+        let retained = interpreter.retain(desired.clone(), observed);
+        retained.map_err(|error| error.to_string())
+    };
+    let retains = interpreter.hook_enabled(&desired.gvk(), Operation::Retain);
+    let retain = retains.then_some(&retain as &dyn Fn(&Value, &Value) -> Result<Value, String>);
+    deliver(desired, observed, retain).map_err(|error| match error {
+        DeliveryError::NotManaged(object) => {
+            Refusal::NotManaged { cluster: cluster.to_owned(), object }
+        }
+        DeliveryError::Retain(problem) => Refusal::Retain(problem),
+    })
+}
+
+/// Whether a version was given out before another one by the same server.
+fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
+}
+
+fn hash(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The same number for an object and for its metadata as a cache reads it.
+fn marks_of(object: &Value) -> u64 {
+    let map = |name: &str| -> std::collections::BTreeMap<String, String> {
+        let entries = object.map_at(&["metadata", name]).into_iter().flatten();
+        entries
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .collect()
+    };
+    hash(&(&map("labels"), &map("annotations")))
+}

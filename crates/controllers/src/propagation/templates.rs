@@ -1,0 +1,98 @@
+//! Templates as the caches of the control plane have them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::work::ObjectReference;
+use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
+use karmada_client::{ApiResource, Object};
+use karmada_runtime::{Manager, ObjectKey};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+
+/// How long a kind that is not served is not asked for again.
+const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// In the words of client-go's mapper, because they reach conditions and events.
+    #[error("no matches for kind \"{}\" in version \"{}\"", .0.kind, .0.api_version())]
+    UnknownKind(Gvk),
+    #[error("find the resource of {gvk}")]
+    Discover { gvk: Gvk, source: karmada_client::Error },
+    #[error("read {kind} {key}")]
+    Read { kind: String, key: ObjectKey, source: karmada_client::Error },
+    #[error("understand {kind} {key}")]
+    Decode { kind: String, key: ObjectKey, source: serde_json::Error },
+}
+
+/// Which resource of the control plane a kind is. Every kind is asked for once.
+pub(crate) struct Kinds {
+    manager: Manager,
+    known: RwLock<HashMap<Gvk, Result<Arc<ApiResource>, Instant>>>,
+}
+
+impl Kinds {
+    pub(crate) fn new(manager: &Manager) -> Arc<Self> {
+        Arc::new(Self { manager: manager.clone(), known: RwLock::default() })
+    }
+
+    /// What is known without asking.
+    pub(crate) fn known(&self, gvk: &Gvk) -> Option<Arc<ApiResource>> {
+        self.known.read().get(gvk)?.as_ref().ok().cloned()
+    }
+
+    pub(crate) async fn resource_of(&self, gvk: &Gvk) -> Result<Arc<ApiResource>, Error> {
+        match self.known.read().get(gvk) {
+            Some(Ok(resource)) => return Ok(resource.clone()),
+            Some(Err(since)) if since.elapsed() < UNKNOWN_FOR => {
+                return Err(Error::UnknownKind(gvk.clone()));
+            }
+            _ => {}
+        }
+        let found = self.manager.discovery.resource_of(gvk).await;
+        let found = found.map_err(|source| Error::Discover { gvk: gvk.clone(), source })?;
+        let entry = found.map(Arc::new).ok_or_else(Instant::now);
+        self.known.write().insert(gvk.clone(), entry.clone());
+        entry.map_err(|_| Error::UnknownKind(gvk.clone()))
+    }
+
+    pub(crate) async fn gvr_of(&self, gvk: &Gvk) -> Result<Gvr, Error> {
+        Ok(self.resource_of(gvk).await?.gvr.clone())
+    }
+}
+
+pub(crate) fn gvk_of(reference: &ObjectReference) -> Gvk {
+    let version = GroupVersion::parse(&reference.api_version).unwrap_or_default();
+    version.with_kind(reference.kind.as_str())
+}
+
+fn key_of(reference: &ObjectReference) -> ObjectKey {
+    ObjectKey::new(reference.namespace.as_str(), reference.name.as_str())
+}
+
+/// Returns the template; nothing if there is none any more.
+pub(crate) async fn find(
+    kinds: &Kinds,
+    reference: &ObjectReference,
+) -> Result<Option<Arc<Object>>, Error> {
+    let gvr = kinds.gvr_of(&gvk_of(reference)).await?;
+    let templates = kinds.manager.informers.all(&gvr);
+    let key = key_of(reference);
+    if templates.is_synced() {
+        return Ok(templates.cache().get(&key));
+    }
+    let api = kinds.manager.client.api(&gvr).namespaced(&key.namespace);
+    let kind = || reference.kind.clone();
+    let found = api.find(&key.name).await;
+    let found = found.map_err(|source| Error::Read { kind: kind(), key: key.clone(), source })?;
+    let object = found.map(|value| Object::from_value(&value).map(Arc::new)).transpose();
+    object.map_err(|source| Error::Decode { kind: kind(), key, source })
+}
+
+/// Returns the template if a cache has it already.
+pub(crate) fn cached(kinds: &Kinds, reference: &ObjectReference) -> Option<Arc<Object>> {
+    let resource = kinds.known(&gvk_of(reference))?;
+    kinds.manager.informers.all(&resource.gvr).cache().get(&key_of(reference))
+}

@@ -1,0 +1,152 @@
+//! Works as controllers look at them: whole manifests are read only where they are sent, everything
+//! else makes do with their names.
+
+use std::sync::Arc;
+
+use karmada_api::work::{ObjectReference, Work, WorkStatus};
+use karmada_api::{Kind, annotations, labels};
+use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
+use karmada_client::Object;
+use karmada_runtime::{Informer, Manager, ObjectKey};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Index of Works by the permanent id of their binding.
+const BY_BINDING: &str = "binding-permanent-id";
+
+pub(crate) fn gvr() -> Gvr {
+    Gvr::new(Work::GROUP, Work::VERSION, Work::PLURAL)
+}
+
+/// The informer of Works, indexed by binding.
+pub(crate) fn informer(manager: &Manager) -> Arc<Informer> {
+    let works = manager.informers.all(&gvr());
+    works.cache().add_index(BY_BINDING, |work| {
+        let labels = &work.meta().labels;
+        let ids =
+            [labels::RESOURCE_BINDING_PERMANENT_ID, labels::CLUSTER_RESOURCE_BINDING_PERMANENT_ID];
+        ids.iter().filter_map(|id| labels.get(*id).cloned()).collect()
+    });
+    works
+}
+
+/// The Works of a binding, by its permanent id.
+pub(crate) fn of_binding(works: &Informer, permanent_id: &str) -> Vec<Arc<Object>> {
+    works.cache().by_index(BY_BINDING, permanent_id)
+}
+
+/// The binding a Work names as its own, with its kind's plural.
+pub(crate) fn binding_of(work: &Object) -> Option<(ObjectKey, bool)> {
+    let marks = &work.meta().annotations;
+    if let Some(name) = marks.get(annotations::RESOURCE_BINDING_NAME) {
+        let namespace = marks.get(annotations::RESOURCE_BINDING_NAMESPACE)?;
+        return Some((ObjectKey::new(namespace, name), true));
+    }
+    let name = marks.get(annotations::CLUSTER_RESOURCE_BINDING_NAME)?;
+    Some((ObjectKey::cluster(name), false))
+}
+
+/// A Work without the bodies of its manifests. Small enough to be kept beside the cached text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WorkView {
+    pub(crate) spec: ViewSpec,
+    pub(crate) status: WorkStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ViewSpec {
+    pub(crate) workload: ViewWorkload,
+    pub(crate) suspend_dispatching: Option<bool>,
+    pub(crate) preserve_resources_on_deletion: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ViewWorkload {
+    pub(crate) manifests: Vec<ManifestHead>,
+}
+
+/// Which object a manifest is about.
+#[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ManifestHead {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) metadata: HeadName,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq, Hash)]
+#[serde(default)]
+pub(crate) struct HeadName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl ManifestHead {
+    pub(crate) fn gvk(&self) -> Gvk {
+        GroupVersion::parse(&self.api_version).unwrap_or_default().with_kind(self.kind.as_str())
+    }
+
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.metadata.namespace.as_str(), self.metadata.name.as_str())
+    }
+
+    pub(crate) fn is(&self, reference: &ObjectReference) -> bool {
+        self.api_version == reference.api_version
+            && self.kind == reference.kind
+            && self.metadata.namespace == reference.namespace
+            && self.metadata.name == reference.name
+    }
+}
+
+/// The view of a cached Work.
+pub(crate) fn view(work: &Object) -> serde_json::Result<Arc<WorkView>> {
+    work.typed()
+}
+
+/// The manifests of a Work as they are written.
+pub(crate) fn manifests(work: &Object) -> serde_json::Result<Vec<&RawValue>> {
+    #[derive(Deserialize)]
+    struct Whole<'a> {
+        #[serde(borrow)]
+        spec: Spec<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow, default)]
+        workload: Workload<'a>,
+    }
+    #[derive(Deserialize, Default)]
+    struct Workload<'a> {
+        #[serde(borrow, default)]
+        manifests: Vec<&'a RawValue>,
+    }
+    let whole: Whole<'_> = serde_json::from_slice(work.bytes())?;
+    Ok(whole.spec.workload.manifests)
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_apimachinery::json;
+
+    use super::*;
+
+    #[test]
+    fn a_view_names_the_objects_and_the_bodies_stay_text() {
+        let value = json!({
+            "apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+            "metadata": {"name": "w", "namespace": "karmada-es-m1", "annotations": {
+                "resourcebinding.karmada.io/namespace": "ns", "resourcebinding.karmada.io/name": "b"}},
+            "spec": {"workload": {"manifests": [{"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"namespace": "ns", "name": "web"}, "spec": {"replicas": 1}}]}},
+        });
+        let work = Object::from_value(&value).unwrap();
+        let head = view(&work).unwrap().spec.workload.manifests[0].clone();
+        assert_eq!(head.gvk(), Gvk::new("apps", "v1", "Deployment"));
+        assert_eq!(head.key().to_string(), "ns/web");
+        assert!(manifests(&work).unwrap()[0].get().contains(r#""replicas":1"#));
+        assert_eq!(binding_of(&work), Some((ObjectKey::new("ns", "b"), true)));
+    }
+}

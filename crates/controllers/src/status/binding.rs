@@ -1,0 +1,293 @@
+//! Gathers what the Works of a binding report into its status, and makes the status of the template
+//! from it. Serves both binding scopes. One write follows many reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::conditions::{binding as condition, work as work_condition};
+use karmada_api::meta::{find_condition, set_condition};
+use karmada_api::work::{ClusterResourceBinding, ResourceBinding, ResourceBindingStatus};
+use karmada_api::{Binding, event_reason, names};
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::patch::merge;
+use karmada_apimachinery::{Map, Value, json};
+use karmada_client::{Client, Object, Patch, PatchOptions};
+use karmada_interpreter::{Interpreter, Operation};
+use karmada_propagation::status::{Aggregation, Report, WrongWork};
+use karmada_propagation::work::kept_clusters;
+use karmada_runtime::{
+    Action, Change, Clock, Controller, Informer, ObjectKey, Priority, Queue, Recorder,
+};
+
+use crate::context::Context;
+use crate::propagation::templates::{self, Kinds};
+use crate::propagation::works;
+
+/// How long the first reports wait for those of the other clusters, so that they are written once.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// How long later changes are gathered.
+const COALESCE: Duration = Duration::from_millis(20);
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("understand the binding or its works")]
+    Decode(#[from] serde_json::Error),
+    #[error(transparent)]
+    Wrong(#[from] WrongWork),
+    #[error("write the status of the binding")]
+    Write(#[source] karmada_client::Error),
+    #[error(transparent)]
+    Template(#[from] templates::Error),
+    #[error("aggregate the status of the template: {0}")]
+    Aggregate(String),
+    #[error("write the status of the template")]
+    WriteTemplate(#[source] karmada_client::Error),
+}
+
+struct Ctx {
+    client: Client,
+    clock: Clock,
+    gvr: Gvr,
+    bindings: Arc<Informer>,
+    works: Arc<Informer>,
+    kinds: Arc<Kinds>,
+    interpreter: Arc<Interpreter>,
+    events: Recorder,
+}
+
+pub(crate) fn start(context: &Context) {
+    start_scope::<ResourceBinding>(context, "resource-binding-status-controller");
+    start_scope::<ClusterResourceBinding>(context, "cluster-resource-binding-status-controller");
+}
+
+fn start_scope<B: Binding>(context: &Context, name: &'static str) {
+    let controller = Controller::new(name, &context.metrics).workers(context.options.workers);
+    let gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
+    let ctx = Arc::new(Ctx {
+        client: context.client.clone(),
+        clock: context.clock.clone(),
+        bindings: context.informers.all(&gvr),
+        gvr,
+        works: works::informer(context),
+        kinds: Kinds::new(context),
+        interpreter: context.interpreter.clone(),
+        events: context.recorder(name),
+    });
+    let (own, queue) = (ctx.clone(), controller.queue().clone());
+    context.keep(ctx.bindings.subscribe(move |change| own.on_binding::<B>(change, &queue)));
+    let (own, queue) = (ctx.clone(), controller.queue().clone());
+    context.keep(ctx.works.subscribe(move |change| own.on_work::<B>(change, &queue)));
+    let inputs = vec![ctx.bindings.clone(), ctx.works.clone()];
+    context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
+}
+
+async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    let Some(object) = ctx.bindings.cache().get(&key) else { return Ok(Action::AwaitChange) };
+    if object.is_being_deleted() {
+        return Ok(Action::AwaitChange);
+    }
+    let binding = object.typed::<B>()?;
+    let Some(aggregation) = ctx.gather(&*binding)? else { return Ok(Action::AwaitChange) };
+    let mut status = binding.status().clone();
+    status.aggregated_status = aggregation.items();
+    let fully_applied = aggregation.condition(binding.spec());
+    set_condition(&mut status.conditions, fully_applied, ctx.clock.now().into());
+    if status != *binding.status() {
+        ctx.write::<B>(&object, &status).await?;
+    }
+    ctx.update_template(&object, &*binding, &status).await?;
+    Ok(Action::AwaitChange)
+}
+
+impl Ctx {
+    fn on_binding<B: Binding>(&self, change: &Change, queue: &Queue<ObjectKey>) {
+        let Change::Applied { old, new } = change else { return };
+        let Ok(binding) = new.typed::<B>() else { return };
+        if binding.status().last_scheduled_time.is_none() {
+            return;
+        }
+        let key = ObjectKey::of(new);
+        let Some(old) = old else { return queue.add_with_priority(key, Priority::Low) };
+        // Whoever writes the conditions may have dropped ours; a template that changed may have
+        // been waited for.
+        let is_ours_gone = |before: &B| {
+            let ours = |status: &ResourceBindingStatus| {
+                find_condition(&status.conditions, condition::FULLY_APPLIED).cloned()
+            };
+            ours(before.status()) != ours(binding.status())
+                || before.status().aggregated_status != binding.status().aggregated_status
+        };
+        if old.meta().generation != new.meta().generation
+            || old.typed::<B>().is_ok_and(|before| is_ours_gone(&before))
+        {
+            queue.add_after(key, COALESCE);
+        }
+    }
+
+    fn on_work<B: Binding>(&self, change: &Change, queue: &Queue<ObjectKey>) {
+        let work = change.object();
+        let Some((key, namespaced)) = works::binding_of(work) else { return };
+        if namespaced != B::NAMESPACED {
+            return;
+        }
+        match change {
+            Change::Applied { old: Some(old), new } => {
+                let status = |work: &Object| works::view(work).map(|view| view.status.clone()).ok();
+                if old.is_being_deleted() == new.is_being_deleted() && status(old) == status(new) {
+                    return;
+                }
+            }
+            // A new Work has nothing to report yet, and a restart looks at the bindings.
+            Change::Applied { old: None, .. } => return,
+            Change::Deleted(_) => {}
+        }
+        queue.add_after(key.clone(), self.patience::<B>(&key));
+    }
+
+    /// Reports that will soon be joined by others wait for them.
+    fn patience<B: Binding>(&self, key: &ObjectKey) -> Duration {
+        let binding = self.bindings.cache().get(key).and_then(|object| object.typed::<B>().ok());
+        let Some(binding) = binding else { return COALESCE };
+        if !binding.status().aggregated_status.is_empty() {
+            return COALESCE;
+        }
+        let expected = kept_clusters(binding.spec()).len();
+        let reported = works::of_binding(&self.works, binding.permanent_id());
+        let is_applied = |work: &&Arc<Object>| {
+            works::view(work).is_ok_and(|view| {
+                find_condition(&view.status.conditions, work_condition::APPLIED).is_some()
+            })
+        };
+        if reported.iter().filter(is_applied).count() < expected { GATHER } else { Duration::ZERO }
+    }
+
+    /// What the Works report; nothing if there never were any.
+    fn gather<B: Binding>(&self, binding: &B) -> Result<Option<Aggregation>, Error> {
+        let works = works::of_binding(&self.works, binding.permanent_id());
+        let known = find_condition(&binding.status().conditions, condition::FULLY_APPLIED);
+        if works.is_empty() && known.is_none() && binding.status().aggregated_status.is_empty() {
+            return Ok(None);
+        }
+        let resource = &binding.spec().resource;
+        let mut aggregation = Aggregation::default();
+        let mut heard = 0;
+        for work in &works {
+            let view = works::view(work)?;
+            let Some(cluster) = names::cluster_of_execution_space(work.namespace()) else {
+                continue;
+            };
+            heard += usize::from(!view.status.conditions.is_empty());
+            let report = Report {
+                cluster,
+                work: work.name(),
+                is_being_deleted: work.is_being_deleted(),
+                holds: view.spec.workload.manifests.iter().any(|head| head.is(resource)),
+                status: &view.status,
+            };
+            aggregation.take(&report, resource)?;
+        }
+        // Nothing is said about Works that nobody has looked at.
+        Ok((heard > 0 || known.is_some()).then_some(aggregation))
+    }
+
+    async fn write<B: Binding>(
+        &self,
+        object: &Object,
+        status: &ResourceBindingStatus,
+    ) -> Result<(), Error> {
+        // The scheduler writes conditions too: the version makes sure that none of them is lost.
+        let items = match status.aggregated_status.as_slice() {
+            [] => Value::Null,
+            items => json!(items),
+        };
+        let patch = json!({
+            "metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
+            "status": {"aggregatedStatus": items, "conditions": status.conditions},
+        });
+        let api = self.client.api(&self.gvr).namespaced(object.namespace());
+        let options = PatchOptions::default();
+        let (patch, kind) = (Patch::Merge(patch), B::KIND);
+        match api.patch_subresource(object.name(), "status", &patch, &options).await {
+            Ok(_) => {
+                let key = ObjectKey::of(object);
+                let note = format!("Update {kind}({key}) with AggregatedStatus successfully.");
+                self.events.normal(object, event_reason::AGGREGATE_STATUS_SUCCEED, note);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                // Somebody wrote between; the next try decides anew.
+                if !error.is_conflict() {
+                    let reason = event_reason::AGGREGATE_STATUS_FAILED;
+                    self.events.warning(object, reason, error.to_string());
+                }
+                Err(Error::Write(error))
+            }
+        }
+    }
+
+    async fn update_template<B: Binding>(
+        &self,
+        object: &Object,
+        binding: &B,
+        status: &ResourceBindingStatus,
+    ) -> Result<(), Error> {
+        let resource = &binding.spec().resource;
+        let gvk = templates::gvk_of(resource);
+        if !self.interpreter.hook_enabled(&gvk, Operation::AggregateStatus) {
+            return Ok(());
+        }
+        let served = self.kinds.resource_of(&gvk).await?;
+        if !served.subresources.iter().any(|subresource| subresource == "status") {
+            return Ok(());
+        }
+        let Some(template) = templates::find(&self.kinds, resource).await? else { return Ok(()) };
+        let before = template.value();
+        let aggregated =
+            self.interpreter.aggregate_status(before.clone(), &status.aggregated_status);
+        let after = match aggregated {
+            Ok(after) => after,
+            Err(error) => {
+                let (reason, text) = (event_reason::AGGREGATE_STATUS_FAILED, error.to_string());
+                self.events.warning(object, reason, text.as_str());
+                self.events.warning(&*template, reason, text.as_str());
+                return Err(Error::Aggregate(text));
+            }
+        };
+        let empty = Map::new();
+        let of = |object: &Value| object.map_at(&["status"]).cloned().unwrap_or_default();
+        let (from, to) = (of(&before), of(&after));
+        if from == to {
+            return Ok(());
+        }
+        let difference = merge::diff(&from, &without_nulls(&to));
+        if difference == empty {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({
+            "metadata": {"uid": template.uid()}, "status": difference}));
+        let api = self.client.api(&served.gvr).namespaced(template.namespace());
+        let options = PatchOptions::default();
+        match api.patch_subresource(template.name(), "status", &patch, &options).await {
+            Ok(_) => {
+                let note = "Update Resource with AggregatedStatus successfully.";
+                self.events.normal(&*template, event_reason::AGGREGATE_STATUS_SUCCEED, note);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => {
+                let reason = event_reason::AGGREGATE_STATUS_FAILED;
+                self.events.warning(&*template, reason, error.to_string());
+                Err(Error::WriteTemplate(error))
+            }
+        }
+    }
+}
+
+/// A merge patch takes null for removal; an absent field means the same here.
+fn without_nulls(map: &Map<String, Value>) -> Map<String, Value> {
+    let kept = map.iter().filter(|(_, value)| !value.is_null());
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}

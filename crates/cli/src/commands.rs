@@ -69,6 +69,8 @@ macro_rules! row {
 #[rustfmt::skip]
 pub(crate) const COMMANDS: &[Row] = &[
     row!(Basic, "get", get, "Display one or many resources of the control plane and of member clusters", &["describe", "why"]),
+    row!(Registration, "join", join, "Register a cluster with the control plane in Push mode", &["unjoin"]),
+    row!(Registration, "unjoin", unjoin, "Remove a Push mode cluster from the control plane", &["join"]),
     row!(Settings, "completion", completion, "Print the shell completion script for bash, zsh or fish", &[]),
     row!(Other, "api-resources", api_resources, "Print the resources the server supports", &["api-versions", "explain"]),
     row!(Other, "api-versions", api_versions, "Print the API versions the server supports, as group/version", &["api-resources"]),

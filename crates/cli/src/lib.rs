@@ -13,12 +13,15 @@ mod context;
 mod error;
 mod get;
 mod globals;
+mod join;
 mod options;
 mod output;
 mod parse;
+pub mod registration;
 mod resources;
 mod scope;
 mod suggest;
+mod unjoin;
 mod version;
 
 use std::ffi::OsString;

@@ -1,0 +1,224 @@
+//! Joins a cluster: accounts and tokens in the member, credentials and the Cluster in the control
+//! plane. What is there already is used as it is, so that a join that broke off can be repeated.
+
+use std::time::Duration;
+
+use karmada_api::{cluster, names};
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Api, Client, ListOptions};
+
+use super::{Error, attempting, check_name, clusters, core, objects, rbac};
+
+/// How long the member may take to issue a token, and how often it is asked.
+const TOKEN_PATIENCE: Duration = Duration::from_secs(30);
+const TOKEN_POLL: Duration = Duration::from_millis(100);
+
+/// What is joined, and as what.
+#[derive(Debug, Clone, Default)]
+pub struct Join {
+    pub name: String,
+    /// Where credentials are kept, on both sides.
+    pub namespace: String,
+    pub provider: String,
+    pub region: String,
+    pub zones: Vec<String>,
+    /// Checks everything and changes nothing.
+    pub dry_run: bool,
+}
+
+impl Join {
+    /// A join with the usual namespace.
+    pub fn named(name: impl Into<String>) -> Self {
+        let namespace = names::NAMESPACE_CLUSTER.to_owned();
+        Self { name: name.into(), namespace, ..Self::default() }
+    }
+}
+
+/// How the control plane reaches the member.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    pub endpoint: String,
+    pub insecure: bool,
+    pub proxy_url: String,
+}
+
+/// Joins the member that `member` administers. `progress` is told what takes time.
+pub async fn join(
+    plane: &Client,
+    member: &Client,
+    access: &Access,
+    join: &Join,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<(), Error> {
+    check_name(&join.name)?;
+    let id = cluster_id(member).await?;
+    refuse_duplicate(plane, &id, &join.name).await?;
+    if join.dry_run {
+        return Ok(());
+    }
+    let (own, impersonator) = prepare_member(member, join, progress).await?;
+    let secrets = store_credentials(plane, join, &own, &impersonator).await?;
+    progress(&format!("Creating the cluster object {}", join.name));
+    let cluster = create_cluster(plane, access, join, &id, &secrets).await?;
+    for secret in secrets {
+        adopt(plane, join, &secret, &cluster).await?;
+    }
+    Ok(())
+}
+
+/// The uid of `kube-system` stands for the cluster, whatever it is called.
+async fn cluster_id(member: &Client) -> Result<String, Error> {
+    let namespace = member.api(&core("namespaces")).get("kube-system").await;
+    let namespace = namespace.map_err(attempting("get the ID of the joining cluster"))?;
+    Ok(namespace.uid().to_owned())
+}
+
+async fn refuse_duplicate(plane: &Client, id: &str, name: &str) -> Result<(), Error> {
+    let listed = plane.api(&clusters()).list_all(&ListOptions::default()).await;
+    let listed = listed.map_err(attempting("list clusters"))?;
+    let is_same =
+        |cluster: &Value| cluster.name() == name || cluster.str_at(&["spec", "id"]) == Some(id);
+    if listed.items.iter().any(|cluster| is_same(&cluster.value())) {
+        return Err(Error::Registered { id: id.to_owned(), name: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// What a token Secret holds, still encoded.
+struct Token {
+    token: String,
+    authority: String,
+}
+
+/// Makes the accounts in the member; returns the tokens of the control plane and the impersonator.
+async fn prepare_member(
+    member: &Client,
+    join: &Join,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<(Token, Token), Error> {
+    let namespace = join.namespace.as_str();
+    let account = names::service_account(&join.name);
+    ensure(&member.api(&core("namespaces")), objects::namespace(namespace)).await?;
+    for name in [names::IMPERSONATOR, account.as_str()] {
+        let accounts = member.api(&core("serviceaccounts")).namespaced(namespace);
+        ensure(&accounts, objects::service_account(namespace, name)).await?;
+        let secrets = member.api(&core("secrets")).namespaced(namespace);
+        ensure(&secrets, objects::token_secret(namespace, name)).await?;
+    }
+    ensure(&member.api(&rbac("clusterroles")), objects::cluster_role(&account)).await?;
+    let binding = objects::cluster_role_binding(namespace, &account);
+    ensure(&member.api(&rbac("clusterrolebindings")), binding).await?;
+    progress(&format!("Waiting for the token of {namespace}/{account}"));
+    let own = await_token(member, namespace, &account).await?;
+    let impersonator = await_token(member, namespace, names::IMPERSONATOR).await?;
+    Ok((own, impersonator))
+}
+
+/// Makes an object unless it is there.
+async fn ensure(api: &Api, object: Value) -> Result<(), Error> {
+    match api.create(&object).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_already_exists() => Ok(()),
+        Err(source) => {
+            Err(attempting(format!("create the {} {}", object.kind(), object.name()))(source))
+        }
+    }
+}
+
+async fn await_token(member: &Client, namespace: &str, account: &str) -> Result<Token, Error> {
+    let secrets = member.api(&core("secrets")).namespaced(namespace);
+    let issued = async {
+        loop {
+            let secret = secrets.get(account).await;
+            let secret = secret.map_err(attempting(format!("read the token of {account}")))?;
+            let entry = |key: &str| secret.str_at(&["data", key]).map(str::to_owned);
+            if let Some(token) = entry("token").filter(|token| !token.is_empty()) {
+                let authority = entry("ca.crt").unwrap_or_default();
+                return Ok(Token { token, authority });
+            }
+            tokio::time::sleep(TOKEN_POLL).await;
+        }
+    };
+    match tokio::time::timeout(TOKEN_PATIENCE, issued).await {
+        Ok(token) => token,
+        Err(_) => Err(Error::NoToken(format!("{namespace}/{account}"))),
+    }
+}
+
+/// Puts the tokens into the control plane; returns the names of both Secrets.
+async fn store_credentials(
+    plane: &Client,
+    join: &Join,
+    own: &Token,
+    impersonator: &Token,
+) -> Result<[String; 2], Error> {
+    let namespace = join.namespace.as_str();
+    ensure(&plane.api(&core("namespaces")), objects::namespace(namespace)).await?;
+    let secrets = plane.api(&core("secrets")).namespaced(namespace);
+    let impersonation = names::impersonation_secret(&join.name);
+    let data = json!({cluster::SECRET_TOKEN_KEY: impersonator.token});
+    ensure(&secrets, objects::credentials(namespace, &impersonation, data)).await?;
+    let data = json!({
+        cluster::SECRET_CA_BUNDLE_KEY: own.authority,
+        cluster::SECRET_TOKEN_KEY: own.token,
+    });
+    ensure(&secrets, objects::credentials(namespace, &join.name, data)).await?;
+    Ok([join.name.clone(), impersonation])
+}
+
+async fn create_cluster(
+    plane: &Client,
+    access: &Access,
+    join: &Join,
+    id: &str,
+    [secret, impersonation]: &[String; 2],
+) -> Result<Value, Error> {
+    let mut spec = json!({
+        "syncMode": "Push",
+        "id": id,
+        "apiEndpoint": access.endpoint,
+        "secretRef": {"namespace": join.namespace, "name": secret},
+        "impersonatorSecretRef": {"namespace": join.namespace, "name": impersonation},
+    });
+    for (field, text) in
+        [("provider", &join.provider), ("region", &join.region), ("proxyURL", &access.proxy_url)]
+    {
+        if !text.is_empty() {
+            spec[field] = text.as_str().into();
+        }
+    }
+    if !join.zones.is_empty() {
+        spec["zones"] = json!(join.zones);
+    }
+    if access.insecure {
+        spec["insecureSkipTLSVerification"] = true.into();
+    }
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": join.name},
+        "spec": spec,
+    });
+    match plane.api(&clusters()).create(&cluster).await {
+        Err(error) if error.is_already_exists() => Err(Error::Exists(join.name.clone())),
+        created => {
+            created.map_err(attempting(format!("failed to create cluster({}) object", join.name)))
+        }
+    }
+}
+
+/// Lets a Secret go with the Cluster it belongs to.
+async fn adopt(plane: &Client, join: &Join, secret: &str, cluster: &Value) -> Result<(), Error> {
+    let owner = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "name": cluster.name(),
+        "uid": cluster.uid(),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }]}});
+    let secrets = plane.api(&core("secrets")).namespaced(&join.namespace);
+    let patched = secrets.merge_patch(secret, owner).await;
+    patched.map(drop).map_err(attempting(format!("own the secret {}/{secret}", join.namespace)))
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, Object, Patch, PatchOptions};
@@ -146,12 +146,12 @@ async fn write_all(
         let Some(plan) = correlator.plan(&note) else { continue };
         let api = api.clone().namespaced(&plan.namespace);
         let stored = match &plan.write {
-            Write::Create(event) => api.create(event).await,
+            Write::Create(event) => create(&api, event).await,
             Write::Count(name, patch) => {
                 let patch = Patch::Strategic(patch.clone());
                 match api.patch(name, &patch, &PatchOptions::default()).await {
                     // It may have expired meanwhile.
-                    Err(error) if error.is_not_found() => api.create(&plan.event).await,
+                    Err(error) if error.is_not_found() => create(&api, &plan.event).await,
                     other => other,
                 }
             }
@@ -159,6 +159,27 @@ async fn write_all(
         match stored {
             Ok(event) => correlator.stored(plan.key, event.name()),
             Err(error) => debug!(%error, reason = note.reason, "an event was not written"),
+        }
+    }
+}
+
+/// Creates an event. Its name is the moment it happened at, of which there may be several events;
+/// on a paused clock there often are.
+async fn create(api: &Api, event: &Value) -> karmada_client::Result<Value> {
+    const MOMENTS: i128 = 16;
+    let mut event = event.clone();
+    let named = event.name().to_owned();
+    let moment = named
+        .rsplit_once('.')
+        .and_then(|(name, moment)| Some((name, i128::from_str_radix(moment, 16).ok()?)));
+    let mut later = 0;
+    loop {
+        match (api.create(&event).await, moment) {
+            (Err(error), Some((name, moment))) if error.is_already_exists() && later < MOMENTS => {
+                later += 1;
+                event.set(&["metadata", "name"], format!("{name}.{:x}", moment + later));
+            }
+            (result, _) => return result,
         }
     }
 }

@@ -83,6 +83,19 @@ impl ClusterInfo {
         }
     }
 
+    /// Whether something that found no room before may find some now.
+    pub fn has_more_room_than(&self, before: &Self) -> bool {
+        match (&self.capacity, &before.capacity) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(now), Some(before)) => {
+                now.pods > before.pods
+                    || now.models != before.models
+                    || now.free.iter().any(|free| free.amount > before.amount_of(&free.resource))
+            }
+        }
+    }
+
     pub fn serves(&self, api_version: &str, kind: &str) -> bool {
         self.apis.get(api_version).is_some_and(|kinds| kinds.contains(kind))
     }

@@ -71,7 +71,7 @@ pub fn decide(subject: &Subject<'_>, snapshot: &Snapshot, config: &Config) -> De
         Trigger::ReplicasChanged
     } else if is_requested(subject) {
         Trigger::Requested
-    } else if !spec.is_workload() || is_duplicated(placement) {
+    } else if follows_clusters(spec, placement) {
         Trigger::AlwaysFollows
     } else if spec.clusters.iter().any(|target| is_deleting(&target.name)) {
         Trigger::TargetDeleting
@@ -80,6 +80,11 @@ pub fn decide(subject: &Subject<'_>, snapshot: &Snapshot, config: &Config) -> De
         return Decision::Nothing { observe_generation: lags };
     };
     Decision::Schedule(trigger)
+}
+
+/// Whether every look at the binding leads to a decision.
+pub fn follows_clusters(spec: &ResourceBindingSpec, placement: &Placement) -> bool {
+    !spec.is_workload() || is_duplicated(placement)
 }
 
 /// Whether a rebalance was asked for after the last decision.

@@ -1,0 +1,132 @@
+//! What happens to bindings and clusters, and which bindings it puts into the queue.
+
+use std::sync::Arc;
+
+use karmada_api::cluster::Cluster;
+use karmada_api::labels;
+use karmada_api::scopes::Binding;
+use karmada_runtime::{Change, ObjectKey};
+use tracing::warn;
+
+use crate::Scheduler;
+use crate::clusters::concerns_bindings;
+use crate::lane::Lane;
+use crate::placements::concern;
+use crate::queue::{Causes, Urgency};
+
+/// A binding is scheduled only if a policy or another API stands behind it; those that follow
+/// other bindings go where these go.
+const OWNERS: [&str; 3] = [
+    labels::PROPAGATION_POLICY_PERMANENT_ID,
+    labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID,
+    labels::BINDING_MANAGED_BY,
+];
+
+pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+impl Scheduler {
+    fn is_ours<B: Binding>(&self, binding: &B) -> bool {
+        let name = match binding.spec().scheduler_name.as_str() {
+            "" => DEFAULT_SCHEDULER,
+            name => name,
+        };
+        name == self.options.scheduler_name && !binding.spec().is_scheduling_suspended()
+    }
+
+    /// Whether the binding is this scheduler's to place.
+    pub(crate) fn accepts<B: Binding>(&self, binding: &B) -> bool {
+        let labels = &binding.metadata().labels;
+        let owned = OWNERS.iter().any(|key| labels.get(*key).is_some_and(|id| !id.is_empty()));
+        owned && self.is_ours(binding)
+    }
+
+    pub(crate) fn binding_changed<B: Binding>(&self, lane: &Lane<B>, change: &Change) {
+        let key = ObjectKey::of(change.object());
+        let (old, new) = match change {
+            Change::Applied { old, new } => (old, new),
+            Change::Deleted(_) => return self.binding_gone(lane, &key),
+        };
+        let Ok(binding) = new.typed::<B>() else {
+            warn!(binding = %key, "a binding could not be read");
+            return;
+        };
+        let old = old.as_ref().and_then(|old| old.typed::<B>().ok());
+        let ours = self.is_ours(&*binding);
+        self.placements.lock().apply(&key, concern(&*binding).filter(|_| ours));
+        lane.seen(&key, &binding);
+        if let Some(old) = &old {
+            self.assumptions.observe(&key, old.status(), binding.status());
+        }
+        let was_accepted = old.as_ref().is_some_and(|old| self.accepts(&**old));
+        if !self.accepts(&*binding) {
+            if was_accepted {
+                self.assumptions.forget(&key);
+            }
+            return;
+        }
+        let changed =
+            old.is_none_or(|old| old.metadata().generation != binding.metadata().generation);
+        let (event, cause) = match (was_accepted, changed) {
+            (false, _) => ("BindingAdd", Causes::ADDED),
+            (true, true) if !lane.is_own(&binding) => ("BindingUpdate", Causes::UPDATED),
+            (true, _) => return,
+        };
+        self.metrics.incoming(event);
+        self.queue.push(key, urgency(&*binding), cause);
+    }
+
+    fn binding_gone<B: Binding>(&self, lane: &Lane<B>, key: &ObjectKey) {
+        self.placements.lock().remove(key);
+        self.assumptions.forget(key);
+        lane.forget(key);
+    }
+
+    pub(crate) fn cluster_changed(&self, change: &Change) {
+        let name = change.object().name();
+        let (old, new) = match change {
+            Change::Applied { old, new } => (old, new),
+            Change::Deleted(_) => return self.clusters.remove(name),
+        };
+        let Ok(cluster) = new.typed::<Cluster>() else {
+            warn!(cluster = name, "a cluster could not be read");
+            return;
+        };
+        if self.clusters.apply(&cluster) {
+            self.queue.room_grew();
+        }
+        let old = old.as_ref().and_then(|old| old.typed::<Cluster>().ok());
+        if let Some(old) = old.filter(|old| concerns_bindings(old, &cluster)) {
+            self.look_again(&[old, cluster]);
+        }
+    }
+
+    /// Puts the bindings that one of these states of a cluster concerns into the queue.
+    fn look_again(&self, states: &[Arc<Cluster>]) {
+        let keys = {
+            let placements = self.placements.lock();
+            let mut keys = placements.matching(&*states[0]);
+            for state in &states[1..] {
+                keys.extend(placements.matching(&**state));
+            }
+            keys
+        };
+        for key in keys {
+            let urgency = match key.namespace.as_str() {
+                "" => self.global.latest(&key).map(|binding| urgency(&*binding)),
+                _ => self.namespaced.latest(&key).map(|binding| urgency(&*binding)),
+            };
+            if let Some(urgency) = urgency {
+                self.metrics.incoming("ClusterChanged");
+                self.queue.push(key, urgency, Causes::CLUSTERS);
+            }
+        }
+    }
+}
+
+fn urgency<B: Binding>(binding: &B) -> Urgency {
+    let observed = binding.status().scheduler_observed_generation;
+    Urgency {
+        priority: binding.spec().schedule_priority(),
+        settled: observed == binding.metadata().generation,
+    }
+}

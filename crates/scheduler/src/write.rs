@@ -1,0 +1,290 @@
+//! Writes a decision down: the clusters and the placement they were chosen by in one patch, what
+//! came of it in the status by another, and events about what is new. Nothing that stands there
+//! already is written again.
+
+use std::sync::Arc;
+
+use karmada_api::meta::{Condition, set_condition};
+use karmada_api::policy::Placement;
+use karmada_api::scopes::Binding;
+use karmada_api::wire::Time;
+use karmada_api::work::TargetCluster;
+use karmada_api::{annotations, conditions, event_reason};
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Error, Patch, PatchOptions};
+use karmada_runtime::{ObjectKey, ObjectReference};
+use karmada_scheduler_core::reason::Failure;
+use karmada_scheduler_core::trigger::Trigger;
+use karmada_scheduler_core::{Outcome, show_targets};
+
+use crate::Scheduler;
+use crate::cycle::{fetch, parse};
+use crate::lane::Lane;
+use crate::queue::Verdict;
+
+/// How often somebody else may write the status at the same time.
+const CONFLICTS: usize = 5;
+
+/// What the status is to say about an attempt.
+struct Report {
+    reason: &'static str,
+    message: String,
+    /// Set on success.
+    success: Option<Success>,
+}
+
+struct Success {
+    affinity_name: Option<String>,
+    /// The generation that was decided on, with the result in it.
+    generation: i64,
+    /// Whether the time of the decision is worth writing even if nothing else changed.
+    anew: bool,
+}
+
+impl Scheduler {
+    pub(crate) async fn write<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        key: &ObjectKey,
+        binding: &Arc<B>,
+        trigger: Trigger,
+        outcome: Outcome,
+    ) -> Result<Verdict, Error> {
+        let targets = match &outcome.result {
+            Ok(placed) => Some(&placed.clusters[..]),
+            Err(failure) if failure.clears_placement() => Some(&[][..]),
+            Err(_) => None,
+        };
+        let patch = targets.and_then(|targets| object_patch(&**binding, targets));
+        let rewritten = patch.is_some();
+        let mut current = binding.clone();
+        if let Some(patch) = patch {
+            match self.patch_object(lane, key, patch).await {
+                Ok(written) => current = written,
+                Err(error) => return self.refused(lane, key, binding, &outcome, error).await,
+            }
+        }
+        let report = match &outcome.result {
+            Ok(placed) => Report {
+                reason: conditions::binding::reason::SUCCESS,
+                message: outcome.message(),
+                success: Some(Success {
+                    affinity_name: placed.affinity_name.clone(),
+                    generation: current.metadata().generation,
+                    anew: rewritten || trigger == Trigger::Requested,
+                }),
+            },
+            Err(failure) => Report {
+                reason: failure.condition_reason(),
+                message: failure.to_string(),
+                success: None,
+            },
+        };
+        let news = self.report(lane, key, current.clone(), &report).await?;
+        if rewritten || news {
+            self.tell_outcome(&*current, &outcome);
+        }
+        Ok(match outcome.result {
+            Ok(_) | Err(Failure::NoClusterFits { .. }) => Verdict::Done,
+            Err(Failure::Unschedulable(_)) => Verdict::NoRoom,
+            Err(Failure::Other(_)) => Verdict::Failed,
+        })
+    }
+
+    async fn patch_object<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        key: &ObjectKey,
+        patch: Value,
+    ) -> Result<Arc<B>, Error> {
+        let written: Arc<B> = parse(lane.api(key).merge_patch(&key.name, patch).await?)?;
+        lane.wrote(key, written.clone());
+        Ok(written)
+    }
+
+    /// The server does not take the result: says so in the status, unless it is about timing.
+    async fn refused<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        key: &ObjectKey,
+        binding: &Arc<B>,
+        outcome: &Outcome,
+        error: Error,
+    ) -> Result<Verdict, Error> {
+        self.assumptions.forget(key);
+        let Some(api) = error.api() else { return Err(error) };
+        if error.is_conflict() || crate::cycle::is_over(&error) || api.code >= 500 {
+            return Err(error);
+        }
+        let message = api.to_string();
+        let reason = match (&outcome.result, api.reason.as_str()) {
+            (Err(_), _) => conditions::binding::reason::NO_CLUSTER_FIT,
+            (Ok(_), conditions::QUOTA_EXCEEDED) => conditions::binding::reason::QUOTA_EXCEEDED,
+            (Ok(_), _) => conditions::binding::reason::SCHEDULER_ERROR,
+        };
+        let report = Report { reason, message: message.clone(), success: None };
+        if self.report(lane, key, binding.clone(), &report).await? {
+            self.tell(&**binding, message, event_reason::SCHEDULE_BINDING_FAILED);
+        }
+        Ok(Verdict::Failed)
+    }
+
+    /// Brings the status up to date; returns whether the condition says something new.
+    async fn report<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        key: &ObjectKey,
+        mut current: Arc<B>,
+        report: &Report,
+    ) -> Result<bool, Error> {
+        let options = PatchOptions::default();
+        for _ in 0..CONFLICTS {
+            let (patch, news) = status_patch(&*current, report, self.clock.now().into());
+            let Some(patch) = patch else { return Ok(false) };
+            let api = lane.api(key);
+            match api.patch_subresource(&key.name, "status", &Patch::Merge(patch), &options).await {
+                Ok(_) => return Ok(news),
+                // Only others' parts of the status differ; the decision stands.
+                Err(error) if error.is_conflict() => current = fetch(lane, key).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Api(Box::new(karmada_client::ApiError {
+            code: 409,
+            reason: "Conflict".to_owned(),
+            ..Default::default()
+        })))
+    }
+
+    /// Nothing is to be decided; the status follows the generation.
+    pub(crate) async fn observe_generation<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        key: &ObjectKey,
+        binding: &Arc<B>,
+    ) -> Result<(), Error> {
+        let generation = binding.metadata().generation;
+        let patch = json!({"status": {"schedulerObservedGeneration": generation}});
+        let options = PatchOptions::default();
+        let api = lane.api(key);
+        api.patch_subresource(&key.name, "status", &Patch::Merge(patch), &options).await?;
+        Ok(())
+    }
+
+    fn tell_outcome<B: Binding>(&self, binding: &B, outcome: &Outcome) {
+        for passed in &outcome.passed_over {
+            let key = ObjectKey::new(binding.namespace(), binding.name());
+            let message = format!(
+                "failed to schedule {}({key}) with clusterAffiliates index({}): {}",
+                B::KIND,
+                passed.index,
+                passed.failure
+            );
+            self.tell(binding, message, event_reason::SCHEDULE_BINDING_FAILED);
+        }
+        match &outcome.result {
+            Ok(placed) => {
+                // Compat: the text about cluster-scoped bindings lacks the colon.
+                let colon = if B::NAMESPACED { ":" } else { "" };
+                let targets = show_targets(&placed.clusters);
+                let message = format!("{} Result{colon} {targets}", outcome.message());
+                self.tell(binding, message, event_reason::SCHEDULE_BINDING_SUCCEED);
+            }
+            Err(failure) => {
+                let message = failure.to_string();
+                self.tell(binding, message, event_reason::SCHEDULE_BINDING_FAILED);
+            }
+        }
+    }
+
+    /// Records an event about the binding and about its template.
+    fn tell<B: Binding>(&self, binding: &B, message: String, reason: &str) {
+        let (metadata, template) = (binding.metadata(), &binding.spec().resource);
+        let about = [
+            ObjectReference {
+                api_version: B::api_version(),
+                kind: B::KIND.to_owned(),
+                namespace: metadata.namespace.clone(),
+                name: metadata.name.clone(),
+                uid: metadata.uid.clone(),
+                resource_version: metadata.resource_version.clone(),
+            },
+            ObjectReference {
+                api_version: template.api_version.clone(),
+                kind: template.kind.clone(),
+                namespace: template.namespace.clone(),
+                name: template.name.clone(),
+                uid: template.uid.clone(),
+                resource_version: template.resource_version.clone(),
+            },
+        ];
+        for about in about {
+            match reason {
+                event_reason::SCHEDULE_BINDING_SUCCEED => {
+                    self.events.normal(about, reason, &*message);
+                }
+                _ => self.events.warning(about, reason, &*message),
+            }
+        }
+    }
+}
+
+/// The change that puts the result into the binding, if it is not there yet.
+fn object_patch<B: Binding>(binding: &B, targets: &[TargetCluster]) -> Option<Value> {
+    let (metadata, spec) = (binding.metadata(), binding.spec());
+    let placement = spec.placement.as_ref()?;
+    let applied = metadata.annotations.get(annotations::APPLIED_PLACEMENT);
+    let same = |text: &String| {
+        serde_json::from_str::<Placement>(text).is_ok_and(|applied| applied == *placement)
+    };
+    // The version makes sure that an eviction in the meantime is not undone.
+    let mut patch = json!({"metadata": {"resourceVersion": metadata.resource_version}});
+    let (mut changed, annotated) = (false, applied.is_some_and(same));
+    if !annotated {
+        let text = serde_json::to_string(placement).ok()?;
+        patch["metadata"]["annotations"] = json!({annotations::APPLIED_PLACEMENT: text});
+        changed = true;
+    }
+    if spec.clusters != targets {
+        let targets = if targets.is_empty() { Value::Null } else { json!(targets) };
+        patch["spec"] = json!({"clusters": targets});
+        changed = true;
+    }
+    changed.then_some(patch)
+}
+
+/// The change that brings the status up to date, if any, and whether the condition is a new one.
+fn status_patch<B: Binding>(binding: &B, report: &Report, now: Time) -> (Option<Value>, bool) {
+    let status = binding.status();
+    let mut conditions = status.conditions.clone();
+    let condition = Condition {
+        r#type: conditions::binding::SCHEDULED.to_owned(),
+        status: if report.success.is_some() { "True" } else { "False" }.to_owned(),
+        reason: report.reason.to_owned(),
+        message: report.message.clone(),
+        ..Condition::default()
+    };
+    let news = set_condition(&mut conditions, condition, now);
+    let mut changes = json!({});
+    if news {
+        changes["conditions"] = json!(conditions);
+    }
+    if let Some(success) = &report.success {
+        if status.scheduler_observed_generation != success.generation {
+            changes["schedulerObservedGeneration"] = success.generation.into();
+        }
+        let name = success.affinity_name.as_ref();
+        if let Some(name) = name.filter(|name| **name != status.scheduler_observed_affinity_name) {
+            changes["schedulerObservingAffinityName"] = name.as_str().into();
+        }
+        let changed = changes.as_object().is_some_and(|changes| !changes.is_empty());
+        if success.anew || changed {
+            changes["lastScheduledTime"] = json!(now);
+        }
+    }
+    if changes.as_object().is_none_or(|changes| changes.is_empty()) {
+        return (None, false);
+    }
+    let metadata = json!({"resourceVersion": binding.metadata().resource_version});
+    (Some(json!({"metadata": metadata, "status": changes})), news)
+}

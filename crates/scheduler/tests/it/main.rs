@@ -1,0 +1,7 @@
+//! The scheduler against an API server in memory, on a paused clock.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod plane;
+mod queueing;
+mod scheduling;

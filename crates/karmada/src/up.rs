@@ -65,6 +65,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         Hooks::new(args.feature_gates.clone(), args.allow_no_execute_taint_policy, objects.clone());
     let metrics = Metrics::default();
     version::register(&metrics, &args.feature_gates);
+    let shown = metrics.clone();
     let setup =
         Setup { data_dir: &data_dir, role: Role::Plane, kubeconfig: &kubeconfig, context: CONTEXT };
     let serving = Serving::start(&args.serving, setup, |builder| {
@@ -81,7 +82,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let identity = Identity::new("system:karmada", ["system:masters"]);
     let client = Client::in_process(serving.server.handle().acting_as(identity));
     install(&client).await?;
-    start_controllers(&serving, &args.feature_gates);
+    start_controllers(&serving, &args.feature_gates, shown);
     let programs = data_dir.join("bin");
     if let Err(error) = names::link(&programs) {
         tracing::warn!(%error, "karmadactl is not linked; `karmada ctl` is the same");
@@ -90,13 +91,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     serving.until_stopped().await
 }
 
-/// Starts Karmada's controllers as callers in the same process.
-fn start_controllers(serving: &Serving, gates: &Gates) {
+/// Starts Karmada's controllers and the scheduler as callers in the same process.
+fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics) {
     let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
     // Compat: this is the manager of fields that upstream's controllers write.
     let client = Client::in_process(serving.server.handle().acting_as(identity))
         .with_user_agent("karmada-controller-manager");
-    let manager = Manager::new(client, Clock::real(), Metrics::default(), serving.shutdown.clone());
+    let manager = Manager::new(client, Clock::real(), metrics, serving.shutdown.clone());
+    // The scheduler reads the same caches and writes under its own name.
+    let mut scheduling = manager.clone();
+    let identity = Identity::new("system:karmada-scheduler", ["system:masters"]);
+    scheduling.client = Client::in_process(serving.server.handle().acting_as(identity))
+        .with_user_agent("karmada-scheduler");
+    karmada_scheduler::start(&scheduling, karmada_scheduler::Options::default(), gates);
     // Upstream's numbers would have a member wait for what its server takes easily.
     let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
     let options = Options { member_limits, ..Options::default() };

@@ -1,5 +1,6 @@
 //! Who holds an object, how a claim is written on it and taken off again, and who may take over.
 
+use karmada_api::Policy;
 use karmada_api::annotations::{
     CLUSTER_PROPAGATION_POLICY_NAME, PROPAGATION_POLICY_NAME, PROPAGATION_POLICY_NAMESPACE,
 };
@@ -26,11 +27,29 @@ pub enum Holder {
     Foreign(String),
 }
 
+impl Holder {
+    /// The claim a policy makes.
+    pub fn new(policy: &impl Policy) -> Self {
+        let (name, permanent_id) = (policy.name().to_owned(), policy.permanent_id().to_owned());
+        match policy.namespace() {
+            "" => Self::ClusterPolicy { name, permanent_id },
+            namespace => Self::Policy { namespace: namespace.to_owned(), name, permanent_id },
+        }
+    }
+}
+
 /// Returns who holds the object; a claim that is not complete is none.
 pub fn holder_of(object: &Value) -> Option<Holder> {
-    let label = |key| object.label(key).filter(|value| !value.is_empty()).map(str::to_owned);
-    let annotation =
-        |key| object.annotation(key).filter(|value| !value.is_empty()).map(str::to_owned);
+    find_holder(|key| object.label(key), |key| object.annotation(key))
+}
+
+/// Returns who holds an object of which only labels and annotations are known.
+pub fn find_holder<'a>(
+    label: impl Fn(&str) -> Option<&'a str>,
+    annotation: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Holder> {
+    let label = |key| label(key).filter(|value| !value.is_empty()).map(str::to_owned);
+    let annotation = |key| annotation(key).filter(|value| !value.is_empty()).map(str::to_owned);
     if let Some(owner) = label(labels::CLAIMED_BY) {
         return Some(Holder::Foreign(owner));
     }

@@ -79,8 +79,7 @@ pub fn attached(by: &ResourceBinding, dependency: &Value) -> ResourceBinding {
     binding.metadata.labels.insert(depended_by(by), permanent_id(by));
     binding.spec.resource = reference(dependency);
     binding.spec.required_by = vec![snapshot(by)];
-    binding.spec.conflict_resolution = by.spec.conflict_resolution.clone();
-    binding.spec.preserve_resources_on_deletion = by.spec.preserve_resources_on_deletion;
+    apply_wishes(&mut binding, &[Wish::of(by)]);
     binding
 }
 
@@ -177,8 +176,8 @@ fn apply_wishes(binding: &mut ResourceBinding, wishes: &[Wish]) {
         _ => ConflictResolution::Abort,
     };
     let preserves = wishes.iter().any(|wish| wish.preserve == Some(true));
-    let says = wishes.iter().any(|wish| wish.preserve.is_some());
-    binding.spec.preserve_resources_on_deletion = says.then_some(preserves);
+    // Compat: a wish that says nothing is written down as a no.
+    binding.spec.preserve_resources_on_deletion = (!wishes.is_empty()).then_some(preserves);
 }
 
 #[cfg(test)]

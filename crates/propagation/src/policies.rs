@@ -7,10 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 use karmada_api::Policy;
 use karmada_api::explain::PolicyCandidate;
 use karmada_api::policy::ResourceSelector;
-use karmada_apimachinery::Value;
-use karmada_apimachinery::object::ObjectExt;
 
-use crate::selector::{Precision, best_pick, labels_of, picks};
+use crate::selector::{Head, Precision, best_pick};
 
 /// The namespace and name of a policy; cluster-scoped ones have no namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,7 +18,7 @@ pub struct PolicyKey {
 }
 
 impl PolicyKey {
-    fn of(policy: &impl Policy) -> Self {
+    pub fn of(policy: &impl Policy) -> Self {
         Self { namespace: policy.namespace().to_owned(), name: policy.name().to_owned() }
     }
 }
@@ -120,7 +118,7 @@ impl PolicyIndex {
 
     /// Returns the best claim on an object nobody has claimed yet. `scope` is the object's
     /// namespace for namespaced policies and empty for cluster-scoped ones.
-    pub fn best(&self, scope: &str, object: &Value) -> Option<Claim> {
+    pub fn best(&self, scope: &str, object: &Head<'_>) -> Option<Claim> {
         let shelf = self.shelf(scope, object)?;
         let mut best: Option<Claim> = None;
         let mut consider = |ranks: &BTreeSet<Rank>| {
@@ -139,7 +137,7 @@ impl PolicyIndex {
     }
 
     /// Returns every claim on an object, the best first, for whoever asks why.
-    pub fn candidates(&self, scope: &str, object: &Value) -> Vec<Claim> {
+    pub fn candidates(&self, scope: &str, object: &Head<'_>) -> Vec<Claim> {
         let Some(shelf) = self.shelf(scope, object) else { return Vec::new() };
         let ranks: BTreeSet<&Rank> = shelf.sets(object).into_iter().flatten().collect();
         let mut claims: Vec<Claim> =
@@ -148,16 +146,16 @@ impl PolicyIndex {
         claims
     }
 
-    fn shelf(&self, scope: &str, object: &Value) -> Option<&Shelf> {
+    fn shelf(&self, scope: &str, object: &Head<'_>) -> Option<&Shelf> {
         self.shelves.get(&Place {
             scope: scope.to_owned(),
-            api_version: object.api_version().to_owned(),
-            kind: object.kind().to_owned(),
+            api_version: object.api_version.clone().into_owned(),
+            kind: object.kind.to_owned(),
         })
     }
 
     /// What a policy makes of the object with its most precise selector.
-    fn claim(&self, scope: &str, (_, name): &Rank, object: &Value) -> Option<Claim> {
+    fn claim(&self, scope: &str, (_, name): &Rank, object: &Head<'_>) -> Option<Claim> {
         let policy = PolicyKey { namespace: scope.to_owned(), name: name.clone() };
         let entry = self.policies.get(&policy)?;
         let precision = best_pick(&entry.selectors, object)?;
@@ -167,13 +165,13 @@ impl PolicyIndex {
 
 impl Shelf {
     /// The sets in which a selector of the object may stand.
-    fn sets(&self, object: &Value) -> Vec<&BTreeSet<Rank>> {
+    fn sets(&self, object: &Head<'_>) -> Vec<&BTreeSet<Rank>> {
         let mut sets = vec![&self.by_kind, &self.by_expression];
-        sets.extend(self.by_name.get(object.name()));
+        sets.extend(self.by_name.get(object.name));
         if !self.by_label.is_empty() {
-            sets.extend(
-                labels_of(object).into_iter().filter_map(|label| self.by_label.get(&label)),
-            );
+            let labels = object.labels.iter();
+            let own = labels.filter_map(|(k, v)| self.by_label.get(&(k.clone(), v.clone())));
+            sets.extend(own);
         }
         sets
     }
@@ -185,74 +183,6 @@ fn place(scope: &str, selector: &ResourceSelector) -> Place {
         api_version: selector.api_version.clone(),
         kind: selector.kind.clone(),
     }
-}
-
-/// Objects that no policy selects yet, by kind, so that a new policy finds its own.
-#[derive(Debug, Default)]
-pub struct WaitingObjects {
-    by_kind: HashMap<(String, String), HashMap<ObjectKey, Value>>,
-}
-
-/// The namespace and name of an object within its kind.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl WaitingObjects {
-    /// Remembers the object; returns whether it was not waiting before.
-    ///
-    /// Only what selectors look at is kept.
-    pub fn insert(&mut self, object: &Value) -> bool {
-        let kind = (object.api_version().to_owned(), object.kind().to_owned());
-        self.by_kind.entry(kind).or_default().insert(key_of(object), head_of(object)).is_none()
-    }
-
-    pub fn remove(&mut self, api_version: &str, kind: &str, key: &ObjectKey) {
-        let kind = (api_version.to_owned(), kind.to_owned());
-        if let Some(objects) = self.by_kind.get_mut(&kind) {
-            objects.remove(key);
-            if objects.is_empty() {
-                self.by_kind.remove(&kind);
-            }
-        }
-    }
-
-    /// Takes out the objects that any of the selectors picks, sorted.
-    pub fn take(&mut self, selectors: &[ResourceSelector]) -> Vec<(ResourceSelector, ObjectKey)> {
-        let mut taken = Vec::new();
-        for selector in selectors {
-            let kind = (selector.api_version.clone(), selector.kind.clone());
-            let Some(objects) = self.by_kind.get_mut(&kind) else { continue };
-            objects.retain(|key, object| {
-                let picked = picks(selector, object).is_some();
-                if picked {
-                    taken.push((selector.clone(), key.clone()));
-                }
-                !picked
-            });
-        }
-        taken.sort_by(|a, b| a.1.cmp(&b.1));
-        taken
-    }
-}
-
-fn key_of(object: &Value) -> ObjectKey {
-    ObjectKey { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
-}
-
-fn head_of(object: &Value) -> Value {
-    let metadata = serde_json::json!({
-        "name": object.name(),
-        "namespace": object.namespace(),
-        "labels": object.at(&["metadata", "labels"]),
-    });
-    serde_json::json!({
-        "apiVersion": object.api_version(),
-        "kind": object.kind(),
-        "metadata": metadata,
-    })
 }
 
 /// Says for every candidate why it won or lost. A namespaced policy always comes before a
@@ -298,7 +228,7 @@ fn lost_to(claim: &Claim, winner: &Claim) -> String {
 #[cfg(test)]
 mod tests {
     use karmada_api::policy::PropagationPolicy;
-    use karmada_apimachinery::json;
+    use karmada_apimachinery::{Value, json};
     use proptest::prelude::*;
 
     use super::*;
@@ -322,7 +252,7 @@ mod tests {
     fn winner(policies: &[PropagationPolicy], object: &Value) -> Option<String> {
         let mut index = PolicyIndex::default();
         policies.iter().for_each(|policy| index.insert(policy));
-        index.best("ns", object).map(|claim| claim.policy.name)
+        index.best("ns", &Head::of(object)).map(|claim| claim.policy.name)
     }
 
     #[test]
@@ -351,7 +281,7 @@ mod tests {
         index.insert(&policy("all", 0, json!({})));
         index.insert(&policy("named", 0, json!({"name": "conf"})));
         index.insert(&policy("urgent", 5, json!({})));
-        let told = explain(&index.candidates("ns", &object("conf", json!({}))), &[]);
+        let told = explain(&index.candidates("ns", &Head::of(&object("conf", json!({})))), &[]);
         let told: Vec<String> =
             told.iter().map(|c| format!("{} {}: {}", c.won, c.policy, c.reason)).collect();
         assert_eq!(
@@ -370,25 +300,10 @@ mod tests {
         let conf = object("conf", json!({}));
         index.insert(&policy("p", 0, json!({"name": "conf"})));
         index.insert(&policy("p", 0, json!({"name": "other"})));
-        assert_eq!(index.best("ns", &conf), None);
+        assert_eq!(index.best("ns", &Head::of(&conf)), None);
         index.insert(&policy("p", 0, json!({"name": "conf"})));
         index.remove(&PolicyKey { namespace: "ns".into(), name: "p".into() });
-        assert_eq!(index.best("ns", &conf), None);
-    }
-
-    #[test]
-    fn waiting_objects_are_found_by_the_policy_that_selects_them() {
-        let mut waiting = WaitingObjects::default();
-        assert!(waiting.insert(&object("conf", json!({"a": "b"}))));
-        assert!(!waiting.insert(&object("conf", json!({"a": "b"}))));
-        waiting.insert(&object("other", json!({})));
-        let selectors = policy("p", 0, json!({"labelSelector": {"matchLabels": {"a": "b"}}}))
-            .spec
-            .resource_selectors;
-        let taken = waiting.take(&selectors);
-        assert_eq!(taken.len(), 1);
-        assert_eq!(taken[0].1.name, "conf");
-        assert!(waiting.take(&selectors).is_empty());
+        assert_eq!(index.best("ns", &Head::of(&conf)), None);
     }
 
     proptest! {
@@ -416,7 +331,7 @@ mod tests {
             let scanned = policies
                 .iter()
                 .filter_map(|policy| {
-                    let precision = best_pick(&policy.spec.resource_selectors, &object)?;
+                    let precision = best_pick(&policy.spec.resource_selectors, &Head::of(&object))?;
                     let priority = policy.spec.priority.unwrap_or(0);
                     Some((Reverse(priority), Reverse(precision), policy.metadata.name.clone()))
                 })

@@ -1,5 +1,8 @@
 //! How precisely a resource selector picks an object.
 
+use std::borrow::Cow;
+
+use karmada_api::meta::Labels;
 use karmada_api::policy::ResourceSelector;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt;
@@ -26,28 +29,50 @@ impl Precision {
     }
 }
 
+/// What selectors look at. Caches know it of every object without reading the rest.
+#[derive(Debug, Clone)]
+pub struct Head<'a> {
+    pub api_version: Cow<'a, str>,
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub labels: Cow<'a, Labels>,
+}
+
+impl<'a> Head<'a> {
+    pub fn of(object: &'a Value) -> Self {
+        Self {
+            api_version: Cow::Borrowed(object.api_version()),
+            kind: object.kind(),
+            namespace: object.namespace(),
+            name: object.name(),
+            labels: Cow::Owned(labels_of(object)),
+        }
+    }
+}
+
 /// Returns how the selector picks the object, if it does. A name makes labels irrelevant.
-pub fn picks(selector: &ResourceSelector, object: &Value) -> Option<Precision> {
-    let same_place = selector.api_version == object.api_version()
-        && selector.kind == object.kind()
-        && (selector.namespace.is_empty() || selector.namespace == object.namespace());
+pub fn picks(selector: &ResourceSelector, object: &Head<'_>) -> Option<Precision> {
+    let same_place = selector.api_version == object.api_version
+        && selector.kind == object.kind
+        && (selector.namespace.is_empty() || selector.namespace == object.namespace);
     if !same_place {
         return None;
     }
     if !selector.name.is_empty() {
-        return (selector.name == object.name()).then_some(Precision::Name);
+        return (selector.name == object.name).then_some(Precision::Name);
     }
     let Some(labels) = &selector.label_selector else { return Some(Precision::Kind) };
-    labels.matches(&labels_of(object)).then_some(Precision::Labels)
+    labels.matches(&object.labels).then_some(Precision::Labels)
 }
 
 /// Returns the most precise way in which any of the selectors picks the object.
-pub fn best_pick(selectors: &[ResourceSelector], object: &Value) -> Option<Precision> {
+pub fn best_pick(selectors: &[ResourceSelector], object: &Head<'_>) -> Option<Precision> {
     selectors.iter().filter_map(|selector| picks(selector, object)).max()
 }
 
 /// The labels of an object; values that are no strings are left out.
-pub fn labels_of(object: &Value) -> karmada_api::meta::Labels {
+pub fn labels_of(object: &Value) -> Labels {
     let labels = object.map_at(&["metadata", "labels"]).into_iter().flatten();
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
@@ -83,7 +108,7 @@ mod tests {
                 selector[key] = value.clone();
             }
             let selector: ResourceSelector = serde_json::from_value(selector).unwrap();
-            assert_eq!(picks(&selector, &object), expected, "{fields}");
+            assert_eq!(picks(&selector, &Head::of(&object)), expected, "{fields}");
         }
     }
 }

@@ -20,7 +20,7 @@ use karmada_apimachinery::field::{go_escape, go_json};
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::{Value, decode, yaml};
 
-use crate::selector::{Precision, best_pick};
+use crate::selector::{Head, Precision, best_pick};
 use image::{BadImage, Image};
 use pointer::PointerError;
 
@@ -77,7 +77,7 @@ impl Prepared {
         if self.selectors.is_empty() {
             return Some(Precision::Kind);
         }
-        best_pick(&self.selectors, object)
+        best_pick(&self.selectors, &Head::of(object))
     }
 
     fn title(&self) -> String {

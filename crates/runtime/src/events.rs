@@ -233,6 +233,8 @@ struct Bucket {
 /// Remembers what was written and decides what to do with the next event.
 struct Correlator {
     component: String,
+    /// The number the last event was named by. Names are times; two events at one time differ.
+    last_name: i128,
     seen: HashMap<NoteKey, Seen>,
     similar: HashMap<GroupKey, Similar>,
     buckets: HashMap<ObjectReference, Bucket>,
@@ -240,7 +242,13 @@ struct Correlator {
 
 impl Correlator {
     fn new(component: String) -> Self {
-        Self { component, seen: HashMap::new(), similar: HashMap::new(), buckets: HashMap::new() }
+        Self {
+            component,
+            last_name: 0,
+            seen: HashMap::new(),
+            similar: HashMap::new(),
+            buckets: HashMap::new(),
+        }
     }
 
     /// Returns what to write; nothing if there was too much about this object already.
@@ -261,7 +269,8 @@ impl Correlator {
             name: String::new(),
         });
         seen.count += 1;
-        let event = event(&self.component, note, &message, seen);
+        self.last_name = note.at.as_nanosecond().max(self.last_name + 1);
+        let event = event(&self.component, self.last_name, note, &message, seen);
         let namespace = event.namespace().to_owned();
         let write = if seen.name.is_empty() {
             Write::Create(event.clone())
@@ -324,7 +333,7 @@ fn bound<K, V>(memory: &mut HashMap<K, V>) {
     }
 }
 
-fn event(component: &str, note: &Note, message: &str, seen: &Seen) -> Value {
+fn event(component: &str, number: i128, note: &Note, message: &str, seen: &Seen) -> Value {
     let ObjectReference { api_version, kind, namespace, name, uid, resource_version } = &note.about;
     let home = if namespace.is_empty() { "default" } else { namespace };
     let mut about = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
@@ -336,7 +345,7 @@ fn event(component: &str, note: &Note, message: &str, seen: &Seen) -> Value {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": format!("{name}.{:x}", note.at.as_nanosecond()),
+            "name": format!("{name}.{number:x}"),
             "namespace": home,
         },
         "involvedObject": about,

@@ -2,13 +2,14 @@
 //!
 //! | group | what it keeps true |
 //! |---|---|
-//! | `propagation` | what a binding wants stands in Works, and Works stand in the members |
+//! | [`propagation`] | what policies select is bound, what bindings want stands in Works, and Works stand in the members |
 //! | `status` | what became of them comes back: into Works, bindings, templates |
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
 mod cluster;
 pub mod context;
+pub mod interpretation;
 pub mod members;
 pub mod propagation;
 pub mod registry;

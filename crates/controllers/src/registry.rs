@@ -12,6 +12,8 @@ pub struct Entry {
     pub on_by_default: bool,
     /// Whether an agent runs it for its own cluster.
     pub on_in_agent: bool,
+    /// Whether `--controllers` can turn it off.
+    pub switchable: bool,
     start: fn(&Context),
 }
 
@@ -21,7 +23,12 @@ const fn entry(
     on_in_agent: bool,
     start: fn(&Context),
 ) -> Entry {
-    Entry { name, on_by_default, on_in_agent, start }
+    Entry { name, on_by_default, on_in_agent, switchable: true, start }
+}
+
+/// A controller that is not subject to `--controllers`.
+const fn always(name: &'static str, start: fn(&Context)) -> Entry {
+    Entry { name, on_by_default: true, on_in_agent: false, switchable: false, start }
 }
 
 #[rustfmt::skip]
@@ -33,6 +40,7 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("bindingStatus", true, false, status::binding::start),
     entry("execution", true, true, propagation::execution::start),
     entry("workStatus", true, true, status::work::start),
+    always("detector", propagation::detector::start),
 ];
 
 /// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands
@@ -45,6 +53,9 @@ pub fn start(context: &Context, list: &[String]) {
 }
 
 fn is_enabled(entry: &Entry, list: &[String]) -> bool {
+    if !entry.switchable {
+        return true;
+    }
     for word in list {
         match word.strip_prefix('-') {
             Some(word) if word == entry.name => return false,

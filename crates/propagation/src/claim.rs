@@ -95,6 +95,44 @@ pub fn write_claim(object: &mut Value, holder: &Holder) -> bool {
     claim_marks(object) != before
 }
 
+/// The merge patch that writes the claim on an object, if it does not carry it yet. It is refused
+/// when the object has changed meanwhile.
+pub fn claim_patch(object: &Value, holder: &Holder) -> Option<Value> {
+    patch_of(object, |marks| write_claim(marks, holder))
+}
+
+/// The merge patch that takes the claim of the policy with this id off an object, if it is there.
+pub fn release_patch(object: &Value, permanent_id: &str) -> Option<Value> {
+    patch_of(object, |marks| remove_claim(marks, permanent_id))
+}
+
+fn patch_of(object: &Value, change: impl Fn(&mut Value) -> bool) -> Option<Value> {
+    let mut marks = Value::Object(Map::new());
+    for map in ["labels", "annotations"] {
+        if let Some(own) = object.at(&["metadata", map]).filter(|own| own.is_object()) {
+            marks.set(&["metadata", map], own.clone());
+        }
+    }
+    if !change(&mut marks) {
+        return None;
+    }
+    let mut patch = Value::Object(Map::new());
+    patch.set(&["metadata", "resourceVersion"], object.resource_version());
+    for (map, key) in [
+        ("labels", PROPAGATION_POLICY_PERMANENT_ID),
+        ("labels", CLUSTER_PROPAGATION_POLICY_PERMANENT_ID),
+        ("annotations", PROPAGATION_POLICY_NAMESPACE),
+        ("annotations", PROPAGATION_POLICY_NAME),
+        ("annotations", CLUSTER_PROPAGATION_POLICY_NAME),
+    ] {
+        let (old, new) = (object.at(&["metadata", map, key]), marks.at(&["metadata", map, key]));
+        if old != new {
+            patch.set(&["metadata", map, key], new.cloned().unwrap_or(Value::Null));
+        }
+    }
+    Some(patch)
+}
+
 /// Takes the claim of the policy with this id off the object; a claim of another one stays.
 pub fn remove_claim(object: &mut Value, permanent_id: &str) -> bool {
     let is_held_by = |object: &Value, label| object.label(label) == Some(permanent_id);

@@ -1,6 +1,8 @@
-//! From a template to the members: which Works a binding leads to and how they are delivered.
+//! From a template to the members: which policy claims it, which Works its binding leads to and how
+//! they are delivered.
 
 pub(crate) mod binding;
+pub mod detector;
 pub mod execution;
 pub(crate) mod templates;
 pub(crate) mod works;

@@ -1,4 +1,8 @@
 //! Karmada's controllers on an API server in memory with simulated members, on a paused clock.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod bare;
+mod claims;
 mod delivery;
 mod plane;

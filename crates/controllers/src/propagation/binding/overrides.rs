@@ -1,15 +1,16 @@
 //! The override policies there are, and the bindings a change of one of them concerns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy, ResourceSelector};
 use karmada_api::work::ObjectReference;
 use karmada_api::{Binding, OverridingPolicy};
+use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::{Value, json};
 use karmada_client::Object;
 use karmada_propagation::overrides::{OverrideIndex, Overrides};
-use karmada_propagation::selector::picks;
+use karmada_propagation::selector::{Head, picks};
 use karmada_runtime::{Change, Informer, Manager, ObjectKey, Queue};
 use parking_lot::RwLock;
 
@@ -143,11 +144,13 @@ impl<B: Binding> Wake<B> {
             selector.name.is_empty() && selector.label_selector.is_some()
         };
         let labels = template.as_ref().map(|template| &template.meta().labels);
-        let head = json!({
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"namespace": resource.namespace, "name": resource.name, "labels": labels},
-        });
+        let head = Head {
+            api_version: Cow::Borrowed(&resource.api_version),
+            kind: &resource.kind,
+            namespace: &resource.namespace,
+            name: &resource.name,
+            labels: labels.map_or_else(Cow::default, Cow::Borrowed),
+        };
         selectors.iter().any(|selector| {
             if labels.is_none() && by_labels(selector) {
                 let mut any = selector.clone();

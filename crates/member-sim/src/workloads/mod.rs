@@ -3,10 +3,12 @@
 #![allow(dead_code, reason = "the controllers that use all of it are being added one by one")]
 
 mod daemonset;
+mod deployment;
 mod expectations;
 mod job;
 mod ownership;
-mod pods;
+pub(crate) mod pods;
+mod replicaset;
 mod revision;
 mod services;
 mod statefulset;
@@ -28,6 +30,9 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry { name: "endpointslice-mirroring-controller", start: services::mirroring::start },
     Entry { name: "job-controller", start: job::start },
     Entry { name: "statefulset-controller", start: statefulset::start },
+    Entry { name: "deployment-controller", start: deployment::start },
+    Entry { name: "replicaset-controller", start: replicaset::start },
+    Entry { name: "replicationcontroller-controller", start: replicaset::start_replication_controller },
 ];
 
 /// Starts all of them.

@@ -20,7 +20,7 @@
 //! - With a virtual [`Config::clock`] and tokio's time paused everything in it, certificates and
 //!   leases included, goes by that clock.
 //! - [`Faults`] makes the network or the machines fail; what stands inside the cluster keeps working.
-//! - A pod's life can be scripted by annotations of the pod and by faults.
+//! - A pod's life can be scripted by annotations of the pod and by faults; see [`pods`].
 
 mod config;
 mod faults;
@@ -28,6 +28,8 @@ mod keys;
 mod listen;
 mod network;
 mod nodes;
+pub mod pods;
+mod scheduler;
 mod sim;
 pub mod workloads;
 

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::faults::Faults;
 use crate::keys::Keyring;
 use crate::network::Network;
-use crate::{listen, nodes, workloads};
+use crate::{listen, nodes, pods, scheduler, workloads};
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
@@ -74,6 +74,8 @@ impl Sim {
         let plane = Plane::new(manager.clone(), Arc::new(keys));
         registry::start(&plane, registry::Role::Member, &[]);
         nodes::start(&manager, &faults, &config);
+        pods::start(&manager, &faults);
+        scheduler::start(&manager, &faults);
         workloads::start(&manager);
         // Hosts under `.invalid` are never resolved: this one is reached in process only.
         let mut endpoint = format!("https://{member}.invalid");

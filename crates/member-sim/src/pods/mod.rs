@@ -1,0 +1,180 @@
+//! The life of pods on their nodes: what kubelets do, without containers.
+//!
+//! A pod starts at once and runs for ever, unless something says otherwise. Annotations of a pod
+//! (that is, of its template) that script its life, durations as in `1m30s`:
+//!
+//! | `sim.karmada.io/…` | effect |
+//! |---|---|
+//! | `start-delay: 5s` | its containers are being created for so long |
+//! | `ready-delay: 2s` | it runs for so long before it is ready |
+//! | `run-for: 10s` | its containers exit after so long |
+//! | `exit-code: "1"` | what they exit with, at once unless `run-for` is given |
+//! | `exit-reason: OOMKilled` | why, if not `Error` or `Completed` |
+//! | `crash-loop: "true"` | its containers crash after a second, again and again |
+//! | `image-pull: never` | its images cannot be pulled |
+//! | `stop-delay: 3s` | it takes so long to stop, within its grace period |
+//! | `hold: "true"` | it stays bound and Pending |
+//!
+//! Pods of a Job succeed after a second, unless they run the pause image or sleep for 100 seconds or
+//! more. Faults of the member act on top ([`crate::Faults`]).
+
+mod addresses;
+mod events;
+mod life;
+mod script;
+mod status;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
+use karmada_runtime::{Action, Change, Clock, Controller, Informer, Manager, ObjectKey};
+
+use crate::faults::Faults;
+use crate::nodes;
+use crate::workloads::pods::Pod;
+use addresses::Addresses;
+use events::Notes;
+use life::{Machine, Plan, Step};
+use script::Script;
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("report the status of pod {pod}")]
+    Report { pod: ObjectKey, source: karmada_client::Error },
+    #[error("remove the stopped pod {pod}")]
+    Remove { pod: ObjectKey, source: karmada_client::Error },
+}
+
+struct Ctx {
+    client: Client,
+    clock: Clock,
+    pods: Arc<Informer>,
+    nodes: Arc<Informer>,
+    faults: Faults,
+    addresses: Addresses,
+    notes: Notes,
+}
+
+pub(crate) fn gvr() -> Gvr {
+    Gvr::new("", "v1", "pods")
+}
+
+/// Starts the kubelets of all simulated nodes.
+pub(crate) fn start(manager: &Manager, faults: &Faults) {
+    let (pods, nodes) = (manager.informers.all(&gvr()), manager.informers.all(&nodes::gvr()));
+    let controller = Controller::new("kubelet", &manager.metrics).workers(4);
+    let queue = controller.queue().clone();
+    let client = manager.client.clone().with_user_agent("kubelet");
+    let ctx = Arc::new(Ctx {
+        client: client.clone(),
+        clock: manager.clock.clone(),
+        pods: pods.clone(),
+        nodes: nodes.clone(),
+        faults: faults.clone(),
+        addresses: Addresses::default(),
+        notes: Notes::new(manager),
+    });
+    let own = ctx.clone();
+    let bound = queue.clone();
+    manager.keep(pods.subscribe(move |change| match change {
+        Change::Applied { new, .. } => {
+            if !Pod::of(new).spec().node_name.is_empty() {
+                bound.add(ObjectKey::of(new));
+            }
+        }
+        Change::Deleted(pod) => own.addresses.release(pod.uid()),
+    }));
+    let (mut trouble, known) = (faults.subscribe(), pods.clone());
+    manager.shutdown.spawn_until(async move {
+        while trouble.changed().await.is_ok() {
+            known.cache().keys().into_iter().for_each(|key| queue.add(key));
+        }
+    });
+    manager.start(controller, vec![pods, nodes], move |key| reconcile(key, ctx.clone()));
+}
+
+async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    let Some(object) = ctx.pods.cache().get(&key) else { return Ok(Action::AwaitChange) };
+    let pod = object.value();
+    let Some(node) = ctx.machine_of(&pod) else { return Ok(Action::AwaitChange) };
+    let now = ctx.clock.now();
+    let plan = ctx.plan(&object, &pod, &node, now);
+    match plan.step {
+        Step::Rest => {}
+        Step::Remove => return ctx.remove(&key, &object).await,
+        Step::Report(status) => {
+            if !ctx.report(&key, &object, status).await? {
+                return Ok(Action::AwaitChange);
+            }
+            ctx.notes.tell(&object, &pod, plan.notes, now);
+        }
+    }
+    Ok(plan.again.map_or(Action::AwaitChange, Action::Requeue))
+}
+
+impl Ctx {
+    fn plan(
+        &self,
+        object: &Object,
+        pod: &Value,
+        (node, host): &(Arc<Object>, String),
+        now: Timestamp,
+    ) -> Plan {
+        let script = Script::of(pod, &self.faults.current());
+        let address = || self.addresses.lend(object, node, host, pod);
+        let machine = Machine { host: host.clone(), address: &address };
+        life::advance(pod, &script, now, &machine)
+    }
+
+    /// Returns the node of a pod and its address, if its kubelet is one of ours and alive.
+    fn machine_of(&self, pod: &Value) -> Option<(Arc<Object>, String)> {
+        let name = pod.str_at(&["spec", "nodeName"]).filter(|name| !name.is_empty())?;
+        if self.faults.current().nodes_down.contains(name) {
+            return None;
+        }
+        let node = self.nodes.cache().get(&ObjectKey::cluster(name))?;
+        if !nodes::is_simulated(&node) {
+            return None;
+        }
+        let value = node.value();
+        let addresses = value.list_at(&["status", "addresses"]);
+        let internal = addresses.iter().find(|address| address["type"] == "InternalIP");
+        let address = internal.and_then(|found| found.str_at(&["address"])).unwrap_or_default();
+        Some((node, address.to_owned()))
+    }
+
+    /// Writes the status; whether it still was the pod that was looked at.
+    async fn report(&self, key: &ObjectKey, object: &Object, status: Value) -> Result<bool, Error> {
+        let patch = json!({
+            "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
+            "status": status,
+        });
+        let api = self.client.api(&gvr()).namespaced(&key.namespace);
+        let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
+        match api.patch_subresource(&key.name, "status", &patch, &options).await {
+            Ok(_) => Ok(true),
+            // The newer pod is on its way to the cache.
+            Err(error) if error.is_conflict() || error.is_not_found() => Ok(false),
+            Err(source) => Err(Error::Report { pod: key.clone(), source }),
+        }
+    }
+
+    async fn remove(&self, key: &ObjectKey, object: &Object) -> Result<Action, Error> {
+        let options = DeleteOptions {
+            uid: Some(object.uid().to_owned()),
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        let api = self.client.api(&gvr()).namespaced(&key.namespace);
+        match api.delete(&key.name, &options).await {
+            Err(error) if error.is_conflict() || error.is_not_found() => {}
+            Err(source) => return Err(Error::Remove { pod: key.clone(), source }),
+            Ok(_) => {}
+        }
+        Ok(Action::AwaitChange)
+    }
+}

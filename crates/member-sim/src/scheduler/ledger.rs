@@ -1,0 +1,198 @@
+//! The nodes and what is on them, kept up to date by every change instead of being counted anew for
+//! every pod.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::Object;
+
+use super::affinity;
+use super::fit::{self, Amounts};
+use super::verdict::{self, Refusal};
+use crate::workloads::pods::Pod;
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    nodes: BTreeMap<String, Node>,
+    /// Where the pods are, by uid.
+    places: HashMap<String, String>,
+}
+
+#[derive(Default)]
+pub(super) struct Node {
+    /// Pods may be seen before their node is.
+    pub(super) known: bool,
+    pub(super) name: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Value>,
+    pub(super) unschedulable: bool,
+    pub(super) allocatable: Amounts,
+    pub(super) used: Amounts,
+    pub(super) pods: HashMap<String, Placed>,
+}
+
+/// A pod on a node.
+pub(super) struct Placed {
+    pub(super) namespace: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) requests: Amounts,
+    pub(super) priority: i64,
+    pub(super) host_ports: Vec<(String, i64)>,
+    pub(super) anti_affinity: Vec<Value>,
+}
+
+/// What a change of a pod means for scheduling.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It has no node yet.
+    Unplaced,
+    Placed,
+    /// It needs its place no longer.
+    Freed,
+}
+
+impl Ledger {
+    /// Notes a node; whether something changed that pods are placed by.
+    pub(super) fn apply_node(&mut self, object: &Object) -> bool {
+        let value = object.value();
+        let node = self.nodes.entry(object.name().to_owned()).or_default();
+        let taints = value.list_at(&["spec", "taints"]).to_vec();
+        let unschedulable = value.bool_at(&["spec", "unschedulable"]) == Some(true);
+        let allocatable = fit::amounts(value.at(&["status", "allocatable"]));
+        let labels = object.meta().labels.clone();
+        let same = node.known
+            && node.taints == taints
+            && node.unschedulable == unschedulable
+            && node.allocatable == allocatable
+            && node.labels == labels;
+        node.known = true;
+        node.name = object.name().to_owned();
+        node.taints = taints;
+        node.unschedulable = unschedulable;
+        node.allocatable = allocatable;
+        node.labels = labels;
+        !same
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str) -> bool {
+        match self.nodes.get_mut(name) {
+            Some(node) if !node.pods.is_empty() => {
+                node.known = false;
+                true
+            }
+            _ => self.nodes.remove(name).is_some(),
+        }
+    }
+
+    pub(super) fn apply_pod(&mut self, object: &Arc<Object>) -> Taken {
+        let pod = Pod::of(object);
+        if pod.is_finished() {
+            return if self.remove_pod(object.uid()) { Taken::Freed } else { Taken::Placed };
+        }
+        if pod.spec().node_name.is_empty() {
+            return Taken::Unplaced;
+        }
+        if self.places.get(object.uid()) != Some(&pod.spec().node_name) {
+            self.remove_pod(object.uid());
+            self.put(object, &object.value(), &pod.spec().node_name);
+        }
+        Taken::Placed
+    }
+
+    fn put(&mut self, object: &Object, pod: &Value, node: &str) {
+        let placed = Placed {
+            namespace: object.namespace().to_owned(),
+            labels: object.meta().labels.clone(),
+            requests: fit::requests(pod),
+            priority: pod.i64_at(&["spec", "priority"]).unwrap_or_default(),
+            host_ports: host_ports(pod),
+            anti_affinity: affinity::required_terms(pod, "podAntiAffinity").to_vec(),
+        };
+        let entry = self.nodes.entry(node.to_owned()).or_default();
+        fit::add(&mut entry.used, &placed.requests);
+        entry.pods.insert(object.uid().to_owned(), placed);
+        self.places.insert(object.uid().to_owned(), node.to_owned());
+    }
+
+    /// Forgets a pod; whether it had a place.
+    pub(super) fn remove_pod(&mut self, uid: &str) -> bool {
+        let Some(node) = self.places.remove(uid).and_then(|name| self.nodes.get_mut(&name)) else {
+            return false;
+        };
+        if let Some(placed) = node.pods.remove(uid) {
+            fit::subtract(&mut node.used, &placed.requests);
+        }
+        true
+    }
+
+    /// Chooses a node and notes the pod there, or says why there is none.
+    pub(super) fn place(
+        &mut self,
+        object: &Object,
+        pod: &Value,
+        full: bool,
+    ) -> Result<String, String> {
+        let wanted = Wanted::of(object, pod);
+        let nodes: Vec<&Node> = self.nodes.values().filter(|node| node.known).collect();
+        let spread = affinity::Spread::of(&wanted, &nodes);
+        let mut refusals: Vec<Refusal> = Vec::new();
+        let mut best: Option<(i64, &Node)> = None;
+        for node in &nodes {
+            match verdict::check(&wanted, node, &nodes, &spread, full) {
+                Err(refusal) => refusals.push(refusal),
+                Ok(()) => {
+                    let score = verdict::score(&wanted, node);
+                    if best.is_none_or(|(top, _)| score > top) {
+                        best = Some((score, node));
+                    }
+                }
+            }
+        }
+        match best.map(|(_, node)| node.name.clone()) {
+            Some(name) => {
+                self.put(object, pod, &name);
+                Ok(name)
+            }
+            None => Err(verdict::explain(&wanted, nodes.len(), &refusals)),
+        }
+    }
+}
+
+/// A pod that looks for a node.
+pub(super) struct Wanted<'a> {
+    pub(super) pod: &'a Value,
+    pub(super) namespace: &'a str,
+    pub(super) labels: &'a BTreeMap<String, String>,
+    pub(super) requests: Amounts,
+    pub(super) priority: i64,
+    pub(super) host_ports: Vec<(String, i64)>,
+    /// The uid of its controller: pods of one are spread.
+    pub(super) preempts: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(object: &'a Object, pod: &'a Value) -> Self {
+        Self {
+            pod,
+            namespace: object.namespace(),
+            labels: &object.meta().labels,
+            requests: fit::requests(pod),
+            priority: pod.i64_at(&["spec", "priority"]).unwrap_or_default(),
+            host_ports: host_ports(pod),
+            preempts: pod.str_at(&["spec", "preemptionPolicy"]) != Some("Never"),
+        }
+    }
+}
+
+fn host_ports(pod: &Value) -> Vec<(String, i64)> {
+    let containers = pod.list_at(&["spec", "containers"]).iter();
+    let ports = containers.flat_map(|container| container.list_at(&["ports"]));
+    ports
+        .filter_map(|port| {
+            let number = port.i64_at(&["hostPort"]).filter(|number| *number > 0)?;
+            Some((port.str_at(&["protocol"]).unwrap_or("TCP").to_owned(), number))
+        })
+        .collect()
+}

@@ -1,0 +1,195 @@
+//! A small scheduler: puts each pod on the node that fits and has most room, or says why none does.
+//! What did not fit is tried again when something changes that could make it fit.
+
+mod affinity;
+mod fit;
+mod ledger;
+mod verdict;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::time::format_time;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Client, Object, Patch, PatchOptions};
+use karmada_runtime::{
+    Action, Change, Clock, Controller, Informer, Manager, ObjectKey, Queue, Recorder,
+};
+use parking_lot::Mutex;
+
+use crate::faults::Faults;
+use crate::{nodes, pods};
+pub(crate) use affinity::tolerates;
+use ledger::Ledger;
+
+const NAME: &str = "default-scheduler";
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("bind pod {pod} to {node}")]
+    Bind { pod: ObjectKey, node: String, source: karmada_client::Error },
+    #[error("report that pod {pod} does not fit")]
+    Report { pod: ObjectKey, source: karmada_client::Error },
+}
+
+struct Ctx {
+    client: Client,
+    clock: Clock,
+    pods: Arc<Informer>,
+    ledger: Arc<Mutex<Ledger>>,
+    waiting: Arc<Waiting>,
+    faults: Faults,
+    recorder: Recorder,
+}
+
+/// Pods that fit nowhere, until something changes.
+struct Waiting {
+    keys: Mutex<BTreeSet<ObjectKey>>,
+    queue: Queue<ObjectKey>,
+}
+
+impl Waiting {
+    fn wake(&self) {
+        for key in std::mem::take(&mut *self.keys.lock()) {
+            self.queue.add(key);
+        }
+    }
+}
+
+pub(crate) fn start(manager: &Manager, faults: &Faults) {
+    let (pods, nodes) = (manager.informers.all(&pods::gvr()), manager.informers.all(&nodes::gvr()));
+    let controller = Controller::new(NAME, &manager.metrics);
+    let waiting = Arc::new(Waiting { keys: Mutex::default(), queue: controller.queue().clone() });
+    let ledger: Arc<Mutex<Ledger>> = Arc::default();
+    let ctx = Arc::new(Ctx {
+        client: manager.client.clone().with_user_agent("kube-scheduler"),
+        clock: manager.clock.clone(),
+        pods: pods.clone(),
+        ledger: ledger.clone(),
+        waiting: waiting.clone(),
+        faults: faults.clone(),
+        recorder: manager.recorder(NAME),
+    });
+    let (own, woken) = (ledger.clone(), waiting.clone());
+    manager.keep(nodes.subscribe(move |change| {
+        let matters = match change {
+            Change::Applied { new, .. } => own.lock().apply_node(new),
+            Change::Deleted(node) => own.lock().remove_node(node.name()),
+        };
+        if matters {
+            woken.wake();
+        }
+    }));
+    let woken = waiting.clone();
+    manager.keep(pods.subscribe(move |change| match change {
+        Change::Applied { new, .. } => {
+            let taken = ledger.lock().apply_pod(new);
+            match taken {
+                ledger::Taken::Unplaced => woken.queue.add(ObjectKey::of(new)),
+                ledger::Taken::Freed => woken.wake(),
+                ledger::Taken::Placed => {}
+            }
+        }
+        Change::Deleted(pod) => {
+            woken.keys.lock().remove(&ObjectKey::of(pod));
+            if ledger.lock().remove_pod(pod.uid()) {
+                woken.wake();
+            }
+        }
+    }));
+    let mut trouble = faults.subscribe();
+    manager.shutdown.spawn_until(async move {
+        while trouble.changed().await.is_ok() {
+            waiting.wake();
+        }
+    });
+    manager.start(controller, vec![pods, nodes], move |key| schedule(key, ctx.clone()));
+}
+
+async fn schedule(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
+    let Some(object) = ctx.pods.cache().get(&key) else { return Ok(Action::AwaitChange) };
+    let pod = object.value();
+    if !is_ours(&pod) {
+        return Ok(Action::AwaitChange);
+    }
+    let full = ctx.faults.current().full;
+    let verdict = ctx.ledger.lock().place(&object, &pod, full);
+    match verdict {
+        Ok(node) => ctx.bind(&key, &object, &node).await,
+        Err(why) => ctx.refuse(&key, &object, &pod, &why).await,
+    }
+}
+
+/// Whether a pod waits for this scheduler.
+fn is_ours(pod: &Value) -> bool {
+    let text = |path: &[&str]| pod.str_at(path).unwrap_or_default().to_owned();
+    text(&["spec", "nodeName"]).is_empty()
+        && matches!(text(&["spec", "schedulerName"]).as_str(), "" | NAME)
+        && !pod.is_being_deleted()
+        && !matches!(text(&["status", "phase"]).as_str(), "Succeeded" | "Failed")
+        && pod.list_at(&["spec", "schedulingGates"]).is_empty()
+}
+
+impl Ctx {
+    async fn bind(&self, key: &ObjectKey, pod: &Object, node: &str) -> Result<Action, Error> {
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.uid()},
+            "target": {"kind": "Node", "name": node},
+        });
+        let api = self.client.api(&pods::gvr()).namespaced(&key.namespace);
+        match api.create_subresource(&key.name, "binding", &binding).await {
+            Ok(_) => {}
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                self.ledger.lock().remove_pod(pod.uid());
+                return Ok(Action::AwaitChange);
+            }
+            Err(source) => {
+                self.ledger.lock().remove_pod(pod.uid());
+                return Err(Error::Bind { pod: key.clone(), node: node.to_owned(), source });
+            }
+        }
+        let message = format!("Successfully assigned {key} to {node}");
+        self.recorder.normal(pod, "Scheduled", message);
+        Ok(Action::AwaitChange)
+    }
+
+    /// Notes why a pod fits nowhere, once for each reason.
+    async fn refuse(
+        &self,
+        key: &ObjectKey,
+        object: &Object,
+        pod: &Value,
+        why: &str,
+    ) -> Result<Action, Error> {
+        self.waiting.keys.lock().insert(key.clone());
+        let conditions = pod.list_at(&["status", "conditions"]);
+        let old = conditions.iter().find(|condition| condition["type"] == "PodScheduled");
+        let is_noted = |old: &Value| {
+            old["status"] == "False" && old["reason"] == "Unschedulable" && old["message"] == why
+        };
+        if old.is_some_and(is_noted) {
+            return Ok(Action::AwaitChange);
+        }
+        let since = old.filter(|old| old["status"] == "False");
+        let since = since.and_then(|old| old.str_at(&["lastTransitionTime"]));
+        let now = format_time(self.clock.now());
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why,
+            "lastProbeTime": null, "lastTransitionTime": since.unwrap_or(&now),
+            "observedGeneration": pod.i64_at(&["metadata", "generation"]),
+        });
+        let patch =
+            json!({"metadata": {"uid": object.uid()}, "status": {"conditions": [condition]}});
+        let api = self.client.api(&pods::gvr()).namespaced(&key.namespace);
+        let (patch, options) = (Patch::Strategic(patch), PatchOptions::default());
+        match api.patch_subresource(&key.name, "status", &patch, &options).await {
+            Ok(_) => self.recorder.warning(object, "FailedScheduling", why),
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(source) => return Err(Error::Report { pod: key.clone(), source }),
+        }
+        Ok(Action::AwaitChange)
+    }
+}

@@ -14,7 +14,7 @@ use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
 use karmada_runtime::{Action, Clock, Controller, Informer, Manager, ObjectKey, Recorder};
 
 use super::expectations::Expectations;
-use super::ownership::{Claimer, controller_of, index_by_controller};
+use super::ownership::{Claimer, accepts_all, controller_of, index_by_controller};
 use super::pods::selector_of;
 use rollout::Scaling;
 use sets::{Generations, ReplicaSet};
@@ -177,6 +177,7 @@ impl Run<'_> {
             objects: self.sets_api(),
             cache: self.ctx.sets.cache(),
             finalizer: None,
+            accepts: &accepts_all,
         };
         let claimed = claimer.claim(self.object, &selector_of(self.deployment)).await;
         let claimed = claimed.map_err(self.failed("claim the replica sets of"))?;

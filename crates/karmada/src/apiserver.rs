@@ -192,7 +192,7 @@ impl ServingArgs {
     }
 }
 
-async fn terminated() {
+pub(crate) async fn terminated() {
     use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::terminate()) {
         Ok(mut terminate) => {
@@ -269,7 +269,7 @@ fn parse_cidr(text: &str) -> Result<(Ipv4Addr, u8), String> {
 }
 
 /// Writes a file only its owner can read.
-fn write_private(path: &Path, content: &str) -> anyhow::Result<()> {
+pub(crate) fn write_private(path: &Path, content: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut options = std::fs::OpenOptions::new();

@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod crds;
+mod member;
 mod names;
 mod native;
 mod plane_admission;
@@ -41,6 +42,8 @@ enum LogFormat {
 enum Command {
     /// Runs the whole control plane in this process.
     Up(up::Args),
+    /// Runs a simulated member cluster, or sets its faults.
+    Member(member::Args),
     /// Serves the Kubernetes API, without anything of Karmada.
     Apiserver(apiserver::Args),
     /// The command line for users, also started as `karmadactl` or `kubectl karmada`.
@@ -76,6 +79,7 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(async {
         match cli.command {
             Command::Up(args) => up::run(args).await,
+            Command::Member(args) => member::run(args).await,
             Command::Apiserver(args) => apiserver::run(args).await,
             // Taken before anything is parsed, unless flags of this program stand before it.
             Command::Ctl { arguments } => std::process::exit(

@@ -211,7 +211,7 @@ fn greet(began: Instant, address: &str, kubeconfig: &Path, programs: &Path) {
     );
 }
 
-fn default_data_dir() -> Option<PathBuf> {
+pub(crate) fn default_data_dir() -> Option<PathBuf> {
     let from_env = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let base = from_env("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let base = base.or_else(|| from_env("HOME").map(|home| home.join(".local/share")))?;

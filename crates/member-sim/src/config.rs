@@ -21,6 +21,8 @@ pub struct Config {
     pub pki_dir: Option<PathBuf>,
     /// Where objects are kept; memory unless given.
     pub store: Option<Arc<dyn Store>>,
+    /// Where [`crate::set_faults`] finds the member; nowhere unless given.
+    pub control: Option<PathBuf>,
     pub clock: Clock,
     /// What everything random is drawn from.
     pub seed: u64,
@@ -37,6 +39,7 @@ impl Config {
             listen: None,
             pki_dir: None,
             store: None,
+            control: None,
             clock: Clock::real(),
             seed: 0,
             heartbeat: Duration::from_secs(10),

@@ -23,6 +23,7 @@
 //! - A pod's life can be scripted by annotations of the pod and by faults; see [`pods`].
 
 mod config;
+mod control;
 mod faults;
 mod keys;
 mod listen;
@@ -34,6 +35,7 @@ mod sim;
 pub mod workloads;
 
 pub use config::{Config, Nodes};
+pub use control::{ControlError, set_faults};
 pub use faults::{Fault, Faults, Link, ParseFault, Trouble};
 pub use keys::Keyring;
 pub use network::Network;

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::faults::Faults;
 use crate::keys::Keyring;
 use crate::network::Network;
-use crate::{listen, nodes, pods, scheduler, workloads};
+use crate::{control, listen, nodes, pods, scheduler, workloads};
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
@@ -33,6 +33,8 @@ pub enum Error {
     Server { member: String, source: karmada_apiserver::Error },
     #[error("listen on {address}")]
     Listen { address: std::net::SocketAddr, source: std::io::Error },
+    #[error("open the control socket {path}")]
+    Control { path: String, source: std::io::Error },
     #[error("register the node {node}")]
     Register { node: String, source: karmada_client::Error },
 }
@@ -77,6 +79,10 @@ impl Sim {
         pods::start(&manager, &faults);
         scheduler::start(&manager, &faults);
         workloads::start(&manager);
+        if let Some(path) = &config.control {
+            control::serve(path, faults.clone(), &shutdown)
+                .map_err(|source| Error::Control { path: path.display().to_string(), source })?;
+        }
         // Hosts under `.invalid` are never resolved: this one is reached in process only.
         let mut endpoint = format!("https://{member}.invalid");
         if let Some(bound) = bound {

@@ -57,3 +57,22 @@ async fn a_listening_member_is_reached_by_its_kubeconfig_until_it_is_cut_off() {
         .await;
     member.stop().await;
 }
+
+#[tokio::test]
+async fn faults_are_set_from_another_process_all_or_nothing() {
+    let path = std::env::temp_dir().join(format!("member-{}.sock", std::process::id()));
+    let own =
+        Config { control: Some(path.clone()), clock: karmada_runtime::Clock::real(), ..config(1) };
+    let member = karmada_member_sim::Sim::start(own).await.unwrap();
+    let set = async |faults: &[&str]| {
+        let faults: Vec<String> = faults.iter().map(|fault| (*fault).to_owned()).collect();
+        karmada_member_sim::set_faults(&path, &faults).await.map_err(|error| error.to_string())
+    };
+    assert_eq!(set(&[]).await.unwrap(), "healthy");
+    assert_eq!(set(&["partition", "full"]).await.unwrap(), "partition full");
+    assert!(set(&["heal", "fire"]).await.unwrap_err().starts_with("there is no fault \"fire\""));
+    assert_eq!(member.faults().current().to_string(), "partition full");
+    assert_eq!(set(&["heal"]).await.unwrap(), "healthy");
+    member.stop().await;
+    assert!(!path.exists());
+}

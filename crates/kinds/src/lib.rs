@@ -8,6 +8,7 @@ pub mod convert;
 pub mod defaults;
 pub mod fields;
 pub mod ownership;
+pub mod quota;
 pub mod resource;
 pub mod schema;
 pub mod service;

@@ -2,12 +2,15 @@
 
 #![allow(dead_code, reason = "the controllers that use all of it are being added one by one")]
 
+mod cronjob;
 mod daemonset;
 mod deployment;
+mod disruption;
 mod expectations;
 mod job;
 mod ownership;
 pub(crate) mod pods;
+mod quota;
 mod replicaset;
 mod revision;
 mod services;
@@ -24,11 +27,14 @@ pub struct Entry {
 
 #[rustfmt::skip]
 pub const CONTROLLERS: &[Entry] = &[
+    Entry { name: "cronjob-controller", start: cronjob::start },
     Entry { name: "daemonset-controller", start: daemonset::start },
+    Entry { name: "disruption-controller", start: disruption::start },
     Entry { name: "endpoints-controller", start: services::endpoints::start },
     Entry { name: "endpointslice-controller", start: services::slices::start },
     Entry { name: "endpointslice-mirroring-controller", start: services::mirroring::start },
     Entry { name: "job-controller", start: job::start },
+    Entry { name: "resourcequota-controller", start: quota::start },
     Entry { name: "statefulset-controller", start: statefulset::start },
     Entry { name: "deployment-controller", start: deployment::start },
     Entry { name: "replicaset-controller", start: replicaset::start },

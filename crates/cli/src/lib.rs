@@ -4,23 +4,35 @@
 //! A command gathers, hands values to a rendering function that does no I/O, and prints what comes back. Wording,
 //! columns and exit codes are those people know from kubectl and Karmada.
 
+mod annotate;
 mod api_resources;
 mod api_versions;
+mod apply;
 mod columns;
 mod commands;
 mod completion;
 mod context;
+mod cordon;
+mod create;
+mod delete;
 mod error;
+mod files;
 mod get;
 mod globals;
 mod join;
+mod label;
+mod mark;
 mod options;
 mod output;
 mod parse;
+mod patch;
 pub mod registration;
 mod resources;
 mod scope;
+mod subjects;
 mod suggest;
+mod taint;
+mod uncordon;
 mod unjoin;
 mod version;
 

@@ -3,6 +3,7 @@
 mod apiserver;
 mod crds;
 mod member;
+mod members;
 mod names;
 mod native;
 mod plane_admission;

@@ -14,11 +14,12 @@ use karmada_apiserver::Role;
 use karmada_apiserver::auth::Identity;
 use karmada_client::{Api, Client};
 use karmada_controllers::context::{Context, Options};
-use karmada_controllers::members::{Https, Limits};
+use karmada_controllers::members::{Dial, Limits};
 use karmada_controllers::registry;
 use karmada_runtime::{Clock, Manager, Metrics};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
+use crate::members::{MemberArgs, Members};
 use crate::names;
 use crate::native;
 use crate::plane_admission::{Bindings, Hooks};
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     /// Lets ClusterTaintPolicies use the effect NoExecute
     #[arg(long)]
     allow_no_execute_taint_policy: bool,
+    #[command(flatten)]
+    members: MemberArgs,
     #[command(flatten)]
     serving: ServingArgs,
 }
@@ -82,17 +85,21 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let identity = Identity::new("system:karmada", ["system:masters"]);
     let client = Client::in_process(serving.server.handle().acting_as(identity));
     install(&client).await?;
-    start_controllers(&serving, &args.feature_gates, shown);
+    let members = Members::start(&args.members, &data_dir).await?;
+    start_controllers(&serving, &args.feature_gates, shown, members.dial());
+    members.join(&client).await?;
     let programs = data_dir.join("bin");
     if let Err(error) = names::link(&programs) {
         tracing::warn!(%error, "karmadactl is not linked; `karmada ctl` is the same");
     }
-    greet(began, &serving.address, &kubeconfig, &programs);
-    serving.until_stopped().await
+    greet(began, &serving.address, (&kubeconfig, &programs), &members);
+    serving.until_stopped().await?;
+    members.stop().await;
+    Ok(())
 }
 
 /// Starts Karmada's controllers and the scheduler as callers in the same process.
-fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics) {
+fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics, dial: Arc<dyn Dial>) {
     let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
     // Compat: this is the manager of fields that upstream's controllers write.
     let client = Client::in_process(serving.server.handle().acting_as(identity))
@@ -107,7 +114,7 @@ fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics) {
     // Upstream's numbers would have a member wait for what its server takes easily.
     let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
     let options = Options { member_limits, ..Options::default() };
-    let context = Context::start(manager, Arc::new(Https), gates.clone(), options);
+    let context = Context::start(manager, dial, gates.clone(), options);
     registry::start(&context, &[]);
 }
 
@@ -194,9 +201,16 @@ fn contains(whole: &Value, part: &Value) -> bool {
 }
 
 #[allow(clippy::print_stdout, reason = "the greeting is for whoever typed the command")]
-fn greet(began: Instant, address: &str, kubeconfig: &Path, programs: &Path) {
+fn greet(began: Instant, address: &str, (kubeconfig, programs): (&Path, &Path), members: &Members) {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (kubeconfig, programs) = (absolute(kubeconfig), absolute(programs));
+    let member =
+        |name: &str| format!("  {name}  {}\n", absolute(&members.kubeconfig(name)).display());
+    let members: String = members.names().map(member).collect();
+    let members = match members.as_str() {
+        "" => String::new(),
+        list => format!("Simulated members, each with a kubeconfig of its own:\n\n{list}\n"),
+    };
     println!(
         "Karmada is ready after {:.1} s at {address}\n\n  \
          export KUBECONFIG={}\n  \
@@ -204,7 +218,7 @@ fn greet(began: Instant, address: &str, kubeconfig: &Path, programs: &Path) {
          karmadactl get clusters\n  \
          kubectl api-resources --api-group=policy.karmada.io\n  \
          kubectl explain propagationpolicy.spec.placement\n\n\
-         Ctrl-C stops it; the data stays.",
+         {members}Ctrl-C stops it; the data stays.",
         began.elapsed().as_secs_f64(),
         kubeconfig.display(),
         programs.display()

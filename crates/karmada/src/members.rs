@@ -1,0 +1,173 @@
+//! The simulated members of `karmada up --members N`: clusters in the same process, each with its
+//! own port, certificates, objects and kubeconfig below the data directory, joined in Push mode.
+//! A restart finds them as they were.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use karmada_api::cluster::{Cluster, SECRET_TOKEN_KEY};
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
+use karmada_cli::registration::{self, Access, Join};
+use karmada_client::Client;
+use karmada_controllers::members::{Dial, DialError, Https};
+use karmada_member_sim::{Config, Nodes, Sim};
+use karmada_store::Embedded;
+
+use crate::apiserver::write_private;
+
+/// Where the members are said to be.
+const REGIONS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
+const ZONES: [&str; 3] = ["a", "b", "c"];
+const PROVIDER: &str = "simulated";
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct MemberArgs {
+    /// Simulated member clusters to start and join: member1, member2, …
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    members: usize,
+    /// Nodes of each simulated member when it is first started
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    member_nodes: usize,
+}
+
+/// The members that run in this process.
+#[derive(Default)]
+pub(crate) struct Members {
+    sims: BTreeMap<String, Arc<Sim>>,
+    dir: PathBuf,
+}
+
+impl Members {
+    /// Starts the members, those of an earlier run as they were.
+    pub(crate) async fn start(args: &MemberArgs, data_dir: &Path) -> anyhow::Result<Self> {
+        let dir = data_dir.join("members");
+        let mut members = Self { sims: BTreeMap::new(), dir };
+        for number in 1..=args.members {
+            let name = format!("member{number}");
+            let started = members.start_one(&name, number - 1, args.member_nodes).await;
+            let sim = started.with_context(|| format!("start the member {name}"))?;
+            members.sims.insert(name, Arc::new(sim));
+        }
+        Ok(members)
+    }
+
+    async fn start_one(&self, name: &str, place: usize, nodes: usize) -> anyhow::Result<Sim> {
+        let dir = self.dir.join(name);
+        std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+        let store = Embedded::open(dir.join("store"))?;
+        let (region, zone) = location(place);
+        let nodes = Nodes { count: nodes, region, zone, ..Nodes::default() };
+        let config = Config {
+            nodes,
+            pki_dir: Some(dir.join("pki")),
+            store: Some(Arc::new(store)),
+            ..Config::named(name)
+        };
+        let at = |port| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+        let port_file = dir.join("port");
+        let known =
+            std::fs::read_to_string(&port_file).ok().and_then(|text| text.trim().parse().ok());
+        let before = Config { listen: at(known.unwrap_or(0)), ..config.clone() };
+        let sim = match Sim::start(before).await {
+            // Somebody else took the port while this process was away.
+            Err(karmada_member_sim::Error::Listen { .. }) if known.is_some() => {
+                Sim::start(Config { listen: at(0), ..config }).await?
+            }
+            started => started?,
+        };
+        let port = sim.endpoint().rsplit(':').next().unwrap_or_default().to_owned();
+        std::fs::write(&port_file, port)
+            .with_context(|| format!("write {}", port_file.display()))?;
+        write_private(&self.kubeconfig(name), &sim.kubeconfig())?;
+        Ok(sim)
+    }
+
+    pub(crate) fn kubeconfig(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.config"))
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.sims.keys().map(String::as_str)
+    }
+
+    /// The way to members: these are called in process, all others over HTTPS.
+    pub(crate) fn dial(&self) -> Arc<dyn Dial> {
+        Arc::new(InProcess(self.sims.clone()))
+    }
+
+    /// Joins the members that are not joined yet, and tells the control plane where the others
+    /// are now.
+    pub(crate) async fn join(&self, plane: &Client) -> anyhow::Result<()> {
+        let joins = self.sims.values().enumerate().map(|(place, sim)| join(plane, sim, place));
+        for joined in futures::future::join_all(joins).await {
+            joined?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn stop(self) {
+        for sim in self.sims.into_values() {
+            // Connections of the control plane, which has stopped, may still hold it.
+            if let Some(sim) = Arc::into_inner(sim) {
+                sim.stop().await;
+            }
+        }
+    }
+}
+
+fn location(place: usize) -> (String, String) {
+    let region = REGIONS.iter().cycle().nth(place).copied().unwrap_or_default();
+    let zone = ZONES.iter().cycle().nth(place / REGIONS.len()).copied().unwrap_or_default();
+    (region.to_owned(), format!("{region}{zone}"))
+}
+
+async fn join(plane: &Client, sim: &Sim, place: usize) -> anyhow::Result<()> {
+    let name = sim.name();
+    let clusters = plane.api(&Gvr::new("cluster.karmada.io", "v1alpha1", "clusters"));
+    if let Some(cluster) = clusters.find(name).await? {
+        if cluster.str_at(&["spec", "apiEndpoint"]) != Some(sim.endpoint()) {
+            let moved = json!({"spec": {"apiEndpoint": sim.endpoint()}});
+            clusters.merge_patch(name, moved).await.with_context(|| format!("move {name}"))?;
+        }
+        return Ok(());
+    }
+    let (region, zone) = location(place);
+    let join =
+        Join { provider: PROVIDER.to_owned(), region, zones: vec![zone], ..Join::named(name) };
+    let access = Access { endpoint: sim.endpoint().to_owned(), ..Access::default() };
+    let joined = registration::join(plane, &sim.client(), &access, &join, &|_| {}).await;
+    joined.with_context(|| format!("join {name}"))
+}
+
+/// Calls members of this process without a socket between, through their network with its faults.
+struct InProcess(BTreeMap<String, Arc<Sim>>);
+
+impl Dial for InProcess {
+    fn dial(&self, cluster: &Cluster, secret: Option<&Value>) -> Result<Client, DialError> {
+        let sim = self.0.values().find(|sim| sim.endpoint() == cluster.spec.api_endpoint);
+        let token = secret.and_then(|secret| secret.str_at(&["data", SECRET_TOKEN_KEY]));
+        let token = token.and_then(|token| String::from_utf8(BASE64.decode(token).ok()?).ok());
+        match (sim, token) {
+            (Some(sim), Some(token)) => Ok(sim.remote_client_with_token(&token)),
+            _ => Https.dial(cluster, secret),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_spread_over_regions_and_then_zones() {
+        let places: Vec<String> = (0..5).map(|place| location(place).1).collect();
+        assert_eq!(places, ["us-east-1a", "eu-west-1a", "ap-south-1a", "us-east-1b", "eu-west-1b"]);
+    }
+}

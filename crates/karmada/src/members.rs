@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::FutureExt as _;
 use karmada_api::cluster::{Cluster, SECRET_TOKEN_KEY};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
@@ -49,12 +50,14 @@ impl Members {
     pub(crate) async fn start(args: &MemberArgs, data_dir: &Path) -> anyhow::Result<Self> {
         let dir = data_dir.join("members");
         let mut members = Self { sims: BTreeMap::new(), dir };
-        for number in 1..=args.members {
-            let name = format!("member{number}");
-            let started = members.start_one(&name, number - 1, args.member_nodes).await;
-            let sim = started.with_context(|| format!("start the member {name}"))?;
-            members.sims.insert(name, Arc::new(sim));
-        }
+        let names: Vec<String> =
+            (1..=args.members).map(|number| format!("member{number}")).collect();
+        let starts = names.iter().enumerate().map(|(place, name)| {
+            let started = members.start_one(name, place, args.member_nodes);
+            started.map(move |sim| sim.with_context(|| format!("start the member {name}")))
+        });
+        let sims = futures::future::try_join_all(starts).await?;
+        members.sims = names.into_iter().zip(sims.into_iter().map(Arc::new)).collect();
         Ok(members)
     }
 

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use super::capacity::Capacity;
 use super::health::{self, Dampener, Health};
 use crate::context::Context;
-use crate::members::{Member, MemberChange};
+use crate::members::{Member, MemberChange, Unreachable};
 
 /// The pause after a failure, at first.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -172,6 +172,8 @@ impl Watch {
         let period = self.context.options.cluster_status_update_frequency;
         let member = match self.context.members.get(&self.name) {
             Ok(member) => member,
+            // It is looked at as soon as it is known.
+            Err(Unreachable::Unknown(_)) => return Ok(None),
             Err(error) => {
                 let message = format!("failed to create a ClusterClient: {error}");
                 let observed = health::ready("False", reason::STATUS_COLLECTION_FAILED, message);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::meta::Kind as _;
@@ -18,6 +19,8 @@ use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Recorder}
 use crate::context::Context;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// How long an execution namespace may take.
+const RECHECK: Duration = Duration::from_millis(200);
 /// ClusterRoleBindings by the role they grant.
 const BY_ROLE: &str = "unified-auth/role";
 
@@ -161,9 +164,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
         match send(&object, manifest, &ctx).await {
             Ok(changed) => written |= changed,
             // The execution namespace comes a moment after the cluster.
-            Err(error) if error.is_not_found() => {
-                return Err(Error { cluster: key.name, source: error });
-            }
+            Err(error) if error.is_not_found() => return Ok(Action::Requeue(RECHECK)),
             Err(source) => {
                 let reason = event_reason::SYNC_IMPERSONATION_CONFIG_FAILED;
                 ctx.events.warning(&*object, reason, source.to_string());

@@ -11,8 +11,8 @@ use karmada_api::cluster::Cluster;
 use karmada_api::meta::Kind as _;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
-use karmada_client::{Client, Discovery};
-use karmada_runtime::{Change, Informers, Manager, ObjectKey, Shutdown};
+use karmada_client::{Client, Discovery, Object};
+use karmada_runtime::{Change, Informer, Informers, Manager, ObjectKey, Shutdown};
 use parking_lot::Mutex;
 
 pub use dial::Https;
@@ -113,19 +113,27 @@ impl Members {
         let secrets = manager.informers.all(&Gvr::new("", "v1", "secrets"));
         let (own, known_secrets) = (members.clone(), secrets.clone());
         manager.keep(clusters.subscribe(move |change| match change {
-            Change::Applied { new, .. } => {
-                if let Ok(cluster) = new.typed::<Cluster>() {
-                    let secret =
-                        secret_key(&cluster).and_then(|key| known_secrets.cache().get(&key));
-                    own.connect(&cluster, secret.map(|secret| secret.value()).as_ref());
-                }
-            }
+            // A Secret that is not known yet is not a missing one.
+            Change::Applied { .. } if !known_secrets.is_synced() => {}
+            Change::Applied { new, .. } => own.connect_with(new, &known_secrets),
             Change::Deleted(cluster) => own.leave(cluster.name()),
         }));
+        let (own, known, known_secrets) = (members.clone(), clusters.clone(), secrets.clone());
+        manager.shutdown.spawn_until(async move {
+            known_secrets.wait_synced().await;
+            known
+                .cache()
+                .list()
+                .iter()
+                .for_each(|cluster| own.connect_with(cluster, &known_secrets));
+        });
         // Secrets may come after the Clusters that name them, and are replaced when tokens rotate.
-        let own = members.clone();
+        let (own, secret_cache) = (members.clone(), secrets.clone());
         manager.keep(secrets.subscribe(move |change| {
             let Change::Applied { new: secret, .. } = change else { return };
+            if !secret_cache.is_synced() {
+                return;
+            }
             let key = ObjectKey::of(secret);
             for cluster in clusters.cache().list() {
                 let Ok(cluster) = cluster.typed::<Cluster>() else { continue };
@@ -154,6 +162,12 @@ impl Members {
             handler(&MemberChange::Joined(member));
         }
         handlers.push(Box::new(handler));
+    }
+
+    fn connect_with(&self, cluster: &Object, secrets: &Informer) {
+        let Ok(cluster) = cluster.typed::<Cluster>() else { return };
+        let secret = secret_key(&cluster).and_then(|key| secrets.cache().get(&key));
+        self.connect(&cluster, secret.map(|secret| secret.value()).as_ref());
     }
 
     fn connect(&self, cluster: &Cluster, secret: Option<&Value>) {

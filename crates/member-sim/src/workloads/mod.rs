@@ -9,6 +9,7 @@ mod disruption;
 mod expectations;
 mod job;
 mod ownership;
+mod pod_gc;
 pub(crate) mod pods;
 mod quota;
 mod replicaset;
@@ -16,6 +17,7 @@ mod revision;
 mod services;
 mod statefulset;
 mod status;
+mod storage;
 
 use karmada_runtime::Manager;
 
@@ -34,6 +36,9 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry { name: "endpointslice-controller", start: services::slices::start },
     Entry { name: "endpointslice-mirroring-controller", start: services::mirroring::start },
     Entry { name: "job-controller", start: job::start },
+    Entry { name: "persistentvolume-binder-controller", start: storage::volumes::start },
+    Entry { name: "persistentvolumeclaim-protection-controller", start: storage::claims::start },
+    Entry { name: "pod-garbage-collector-controller", start: pod_gc::start },
     Entry { name: "resourcequota-controller", start: quota::start },
     Entry { name: "statefulset-controller", start: statefulset::start },
     Entry { name: "deployment-controller", start: deployment::start },

@@ -8,6 +8,7 @@ use karmada_api::features::{Gate, Gates};
 use karmada_interpreter::Interpreter;
 use karmada_runtime::Manager;
 
+use crate::interpretation::WebhookCaller;
 use crate::members::{Dial, Limits, Members};
 use crate::propagation::execution::Lanes;
 
@@ -84,7 +85,8 @@ impl Context {
         let clock = manager.clock.clone();
         let interpreter_gates =
             karmada_interpreter::Gates { quota_estimate: gates.is_on(Gate::ResourceQuotaEstimate) };
-        let interpreter = Interpreter::new(interpreter_gates, Arc::new(move || clock.now()));
+        let interpreter = Interpreter::new(interpreter_gates, Arc::new(move || clock.now()))
+            .with_caller(Arc::new(WebhookCaller::new()));
         Self {
             manager,
             members,

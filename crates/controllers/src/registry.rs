@@ -3,7 +3,7 @@
 
 use crate::cluster;
 use crate::context::Context;
-use crate::{propagation, status};
+use crate::{interpretation, propagation, status};
 
 /// One controller.
 #[derive(Clone, Copy)]
@@ -40,7 +40,10 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("bindingStatus", true, false, status::binding::start),
     entry("execution", true, true, propagation::execution::start),
     entry("workStatus", true, true, status::work::start),
+    entry("namespace", true, false, propagation::namespace_sync::start),
+    Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },
     always("detector", propagation::detector::start),
+    always("dependenciesDistributor", propagation::dependencies::start),
 ];
 
 /// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands

@@ -189,6 +189,40 @@ impl<'a, B: Binding> Renderer<'a, B> {
     }
 }
 
+/// The Work that brings a namespace to a cluster. It belongs to the namespace, not to a binding, and
+/// does not say what to do about a namespace that is there already.
+pub fn namespace_work(
+    namespace: &Value,
+    overrides: &Overrides,
+    cluster: &impl ClusterFacts,
+    existing: Option<&Work>,
+) -> Result<Work, OverrideError> {
+    let mut object = namespace.clone();
+    let applied = overrides.apply(&mut object, cluster, None)?;
+    let mut work = Work::default();
+    work.metadata.name = names::work(namespace.kind(), namespace.name(), "");
+    work.metadata.namespace = names::execution_space(cluster.name());
+    work.metadata.finalizers = vec![finalizers::EXECUTION.to_owned()];
+    work.metadata.owner_references = vec![crate::binding::owner(namespace)];
+    if let Some(record) = applied.cluster_scoped() {
+        let key = annotations::APPLIED_CLUSTER_OVERRIDES.to_owned();
+        work.metadata.annotations.insert(key, record);
+    }
+    for (key, value) in [
+        (annotations::TEMPLATE_UID, namespace.uid()),
+        (annotations::WORK_NAME, &work.metadata.name),
+        (annotations::WORK_NAMESPACE, &work.metadata.namespace),
+    ] {
+        object.set(&["metadata", "annotations", key], value);
+    }
+    object.set(&["metadata", "labels", labels::MANAGED], labels::TRUE);
+    manifest::prune(&mut object);
+    let id = existing.and_then(|work| work.metadata.labels.get(labels::WORK_PERMANENT_ID));
+    manifest::stamp(&mut object, id.map(String::as_str));
+    work.spec.workload.manifests = vec![object];
+    Ok(work)
+}
+
 /// Kinds that lose fields of their spec or metadata when a Work is built.
 fn is_pruned_by_kind(kind: &str) -> bool {
     matches!(kind, "Job" | "Secret" | "ServiceAccount" | "Service" | "PersistentVolumeClaim")

@@ -2,7 +2,9 @@
 //! they are delivered.
 
 pub(crate) mod binding;
+pub(crate) mod dependencies;
 pub mod detector;
 pub mod execution;
+pub(crate) mod namespace_sync;
 pub(crate) mod templates;
 pub(crate) mod works;

@@ -5,4 +5,6 @@
 mod bare;
 mod claims;
 mod delivery;
+mod dependencies;
+mod namespaces;
 mod plane;

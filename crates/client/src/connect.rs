@@ -77,6 +77,16 @@ impl Client {
         Self::from_kubeconfig_value(kubeconfig, context).await
     }
 
+    /// Uses a kubeconfig file for credentials and another address for the server.
+    pub async fn from_kubeconfig_at(path: &Path, server: &str) -> Result<Self> {
+        let mut kubeconfig =
+            Kubeconfig::read_from(path).map_err(|error| Error::Config(error.into()))?;
+        for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+            cluster.server = Some(server.to_owned());
+        }
+        Self::from_kubeconfig_value(kubeconfig, None).await
+    }
+
     pub async fn from_kubeconfig_value(
         kubeconfig: Kubeconfig,
         context: Option<&str>,

@@ -1,12 +1,16 @@
 //! One binary, many programs: argv[0] or the subcommand picks the component.
 
+mod aggregated_apiserver;
 mod apiserver;
+mod component;
+mod controller_manager;
 mod crds;
 mod member;
 mod members;
 mod names;
 mod native;
 mod plane_admission;
+mod scheduler;
 mod stdout;
 mod up;
 mod version;
@@ -53,6 +57,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Serves clusters behind any API server.
+    AggregatedApiserver(Box<aggregated_apiserver::Args>),
+    /// Runs Karmada's controllers against any API server.
+    ControllerManager(Box<controller_manager::Args>),
+    /// Places bindings against any API server.
+    Scheduler(Box<scheduler::Args>),
     /// Prints the custom resource definitions, for use on any API server.
     Crds(crds::Args),
     /// Prints what the program is made from and which features are on.
@@ -86,6 +96,9 @@ fn main() -> anyhow::Result<()> {
             Command::Ctl { arguments } => std::process::exit(
                 karmada_cli::run(karmada_cli::Program::Karmadactl, arguments).await,
             ),
+            Command::AggregatedApiserver(args) => aggregated_apiserver::run(*args).await,
+            Command::ControllerManager(args) => controller_manager::run(*args).await,
+            Command::Scheduler(args) => scheduler::run(*args).await,
             Command::Crds(args) => crds::run(&args),
             Command::Version(args) => version::run(&args),
             Command::Webhook(args) => webhook::run(args).await,

@@ -5,8 +5,13 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// The name of the program and the subcommand it stands for.
-const PROGRAMS: &[(&str, &str)] =
-    &[("karmada-apiserver", "apiserver"), ("karmada-webhook", "webhook")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("karmada-aggregated-apiserver", "aggregated-apiserver"),
+    ("karmada-apiserver", "apiserver"),
+    ("karmada-controller-manager", "controller-manager"),
+    ("karmada-scheduler", "scheduler"),
+    ("karmada-webhook", "webhook"),
+];
 
 /// The arguments to parse: those given, with the subcommand that the program's own name stands for.
 pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

@@ -16,9 +16,10 @@ use karmada_admission::{mutating_configuration, validating_configuration};
 use karmada_api::features::Gates;
 use karmada_apiserver::http::respond::to_yaml;
 use karmada_client::Client;
-use karmada_runtime::{Health, Informers, Metrics, Shutdown, serve};
+use karmada_runtime::{Health, Informers, Metrics, Shutdown};
 use tokio::net::TcpListener;
 
+use crate::component::{serve_health, stop_requested};
 use crate::crds::{client_config, join_documents, parse_https, read_authority};
 use crate::{stdout, version};
 use certificate::{Certificate, MinVersion};
@@ -138,44 +139,6 @@ fn print_configuration(url: &str, ca_file: Option<&std::path::Path>) -> anyhow::
     Ok(stdout::print(&join_documents(objects.iter().map(to_yaml)))?)
 }
 
-/// Serves health and metrics; one listener for both if they share the address.
-async fn serve_health(
-    addresses: [&str; 2],
-    health: &Health,
-    metrics: &Metrics,
-    shutdown: &Shutdown,
-) -> anyhow::Result<()> {
-    let [first, second] = addresses;
-    let second = Some(second).filter(|second| *second != first);
-    for address in [Some(first), second].into_iter().flatten().filter_map(bind_address) {
-        let listener = TcpListener::bind(&address)
-            .await
-            .with_context(|| format!("listen on {address} for health and metrics"))?;
-        tracing::info!(address = %listener.local_addr()?, "serving health and metrics");
-        shutdown.spawn(serve(listener, health.clone(), metrics.clone(), shutdown.clone()));
-    }
-    Ok(())
-}
-
-/// Where to listen; `:8080` means all addresses, `0` and nothing mean not at all.
-fn bind_address(text: &str) -> Option<String> {
-    match text {
-        "" | "0" => None,
-        port if port.starts_with(':') => Some(format!("0.0.0.0{port}")),
-        address => Some(address.to_owned()),
-    }
-}
-
-/// Waits until the process is asked to end.
-async fn stop_requested() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("wait for a signal")?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result.context("wait for a signal"),
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,20 +180,6 @@ mod tests {
         for (line, expected) in cases {
             let message = parse(line).unwrap_err();
             assert!(message.contains(expected), "{line}: {message}");
-        }
-    }
-
-    #[test]
-    fn addresses_are_read_as_the_original_reads_them() {
-        let cases = [
-            (":8080", Some("0.0.0.0:8080")),
-            ("0", None),
-            ("", None),
-            ("[::1]:80", Some("[::1]:80")),
-            ("localhost:80", Some("localhost:80")),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(bind_address(text).as_deref(), expected);
         }
     }
 }

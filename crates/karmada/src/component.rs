@@ -1,0 +1,270 @@
+//! What the separate components have in common: how they reach the API server, that one of several
+//! replicas leads, where they answer for their health, and flags that change nothing here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use karmada_api::features::Gates;
+use karmada_apimachinery::time::parse_go_duration;
+use karmada_client::Client;
+use karmada_runtime::{
+    Clock, Elector, Health, LeaseConfig, Manager, Metrics, RateLimit, Shutdown, serve,
+};
+use tokio::net::TcpListener;
+use tracing::warn;
+
+use crate::version;
+
+/// How long controllers may take to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Flags of every component. Those of leader election have defaults of the component's own.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ComponentArgs {
+    /// How the API server is reached; unless given, as kubectl would, or as the pod's service account
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// The address of the API server, instead of the one in the kubeconfig
+    #[arg(long, requires = "kubeconfig")]
+    master: Option<String>,
+    /// Switches features, as in `Failover=true,AllAlpha=false`
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_gates)]
+    pub(crate) feature_gates: Gates,
+    /// Where metrics are served over HTTP; 0 for nowhere
+    #[arg(long, default_value = ":8080")]
+    metrics_bind_address: String,
+    /// Waits until no other replica leads before it does anything
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    leader_elect: bool,
+    /// The namespace of the Lease by which replicas agree who leads
+    #[arg(long, default_value = "karmada-system")]
+    leader_elect_resource_namespace: String,
+    /// How long other replicas wait for a leader that does not answer
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    leader_elect_lease_duration: Duration,
+    /// How long a leader that cannot renew goes on
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    leader_elect_renew_deadline: Duration,
+    /// The pause between attempts to lead
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    leader_elect_retry_period: Duration,
+}
+
+/// What differs between components.
+pub(crate) struct Component {
+    pub(crate) name: &'static str,
+    /// The Lease by which replicas agree who leads.
+    pub(crate) lease: String,
+    pub(crate) health_bind_address: String,
+}
+
+/// How fast failed work comes back.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct RateLimitArgs {
+    /// The pause after the first failure of an object; it doubles with every further one
+    #[arg(long, default_value = "5ms", value_parser = duration)]
+    rate_limiter_base_delay: Duration,
+    #[arg(long, default_value = "1000s", value_parser = duration)]
+    rate_limiter_max_delay: Duration,
+    /// Retries per second of all objects together
+    #[arg(long, default_value_t = 10.0)]
+    rate_limiter_qps: f64,
+    #[arg(long, default_value_t = 100.0)]
+    rate_limiter_bucket_size: f64,
+}
+
+impl RateLimitArgs {
+    pub(crate) fn limit(&self) -> RateLimit {
+        RateLimit {
+            base: self.rate_limiter_base_delay,
+            max: self.rate_limiter_max_delay,
+            per_second: self.rate_limiter_qps,
+            burst: self.rate_limiter_bucket_size,
+        }
+    }
+}
+
+/// Compat: flags of every original component that existing command lines carry.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct CommonUnused {
+    /// No effect: the API server itself limits what it takes
+    #[arg(long)]
+    kube_api_qps: Option<f32>,
+    /// No effect: the API server itself limits what it takes
+    #[arg(long)]
+    kube_api_burst: Option<i32>,
+    /// No effect: leases are the only kind of lock
+    #[arg(long)]
+    leader_elect_resource_lock: Option<String>,
+    /// No effect: --log-level says what is logged
+    #[arg(short = 'v', long = "v")]
+    verbosity: Option<u8>,
+    /// No effect: --log-format says how it is logged
+    #[arg(long)]
+    logging_format: Option<String>,
+    /// No effect: there is no profile of this kind
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_pprof: Option<bool>,
+    /// No effect: there is no profile of this kind
+    #[arg(long)]
+    profiling_bind_address: Option<String>,
+}
+
+/// Says once, for the flags given, that they change nothing.
+pub(crate) fn tell_unused(flags: &[(&str, bool)]) {
+    for (flag, _) in flags.iter().filter(|(_, given)| *given) {
+        warn!(flag, "this flag has no effect here");
+    }
+}
+
+impl CommonUnused {
+    pub(crate) fn tell(&self) {
+        tell_unused(&[
+            ("--kube-api-qps", self.kube_api_qps.is_some()),
+            ("--kube-api-burst", self.kube_api_burst.is_some()),
+            ("--leader-elect-resource-lock", self.leader_elect_resource_lock.is_some()),
+            ("--enable-pprof", self.enable_pprof == Some(true)),
+        ]);
+    }
+}
+
+pub(crate) fn parse_gates(text: &str) -> Result<Gates, String> {
+    Gates::parse(text).map_err(|error| error.to_string())
+}
+
+/// Reads a duration as Go writes it: `1m30s`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = parse_go_duration(text)?;
+    parsed.try_into().map_err(|_| format!("{text} is less than nothing"))
+}
+
+impl ComponentArgs {
+    /// Runs a component until the process is asked to end: answers for its health at once, and
+    /// calls `start` when it leads.
+    pub(crate) async fn run(
+        &self,
+        component: Component,
+        start: impl FnOnce(Manager) + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let client = match (&self.kubeconfig, &self.master) {
+            (Some(path), Some(server)) => Client::from_kubeconfig_at(path, server).await,
+            (Some(path), None) => Client::from_kubeconfig(path, None).await,
+            (None, _) => Client::infer().await,
+        };
+        let client = client.context("reach the API server")?.with_user_agent(component.name);
+        let (shutdown, metrics, health) = (Shutdown::new(), Metrics::default(), Health::new());
+        version::register(&metrics, &self.feature_gates);
+        let addresses = [&*component.health_bind_address, &*self.metrics_bind_address];
+        serve_health(addresses, &health, &metrics, &shutdown).await?;
+        let clock = Clock::real();
+        let leading = self.lead(&component, client, clock, metrics, &shutdown, start);
+        tokio::select! {
+            () = leading => {
+                shutdown.finish(DRAIN).await;
+                // Whoever supervises the process starts it again as one that waits.
+                anyhow::bail!("another replica leads");
+            }
+            stopped = stop_requested() => stopped?,
+        }
+        shutdown.finish(DRAIN).await;
+        Ok(())
+    }
+
+    async fn lead(
+        &self,
+        component: &Component,
+        client: Client,
+        clock: Clock,
+        metrics: Metrics,
+        shutdown: &Shutdown,
+        start: impl FnOnce(Manager) + Send + 'static,
+    ) {
+        if !self.leader_elect {
+            start(Manager::new(client, clock, metrics, shutdown.clone()));
+            return std::future::pending().await;
+        }
+        let config = LeaseConfig {
+            duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+            ..LeaseConfig::new(
+                &self.leader_elect_resource_namespace,
+                &component.lease,
+                format!("{}_{}", host(), uuid::Uuid::new_v4()),
+            )
+        };
+        let elector = Elector::new(&client, config, clock.clone());
+        let lead = move |leading: Shutdown| async move {
+            start(Manager::new(client, clock, metrics, leading.clone()));
+            leading.triggered().await;
+        };
+        elector.run(shutdown, lead).await;
+    }
+}
+
+/// The name of the machine, as the leader is known by.
+fn host() -> String {
+    let file = || std::fs::read_to_string("/etc/hostname").ok();
+    let name = std::env::var("HOSTNAME").ok().or_else(file);
+    name.map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or("karmada".into())
+}
+
+/// Serves health and metrics; one listener for both if they share the address.
+pub(crate) async fn serve_health(
+    addresses: [&str; 2],
+    health: &Health,
+    metrics: &Metrics,
+    shutdown: &Shutdown,
+) -> anyhow::Result<()> {
+    let [first, second] = addresses;
+    let second = Some(second).filter(|second| *second != first);
+    for address in [Some(first), second].into_iter().flatten().filter_map(bind_address) {
+        let listener = TcpListener::bind(&address)
+            .await
+            .with_context(|| format!("listen on {address} for health and metrics"))?;
+        tracing::info!(address = %listener.local_addr()?, "serving health and metrics");
+        shutdown.spawn(serve(listener, health.clone(), metrics.clone(), shutdown.clone()));
+    }
+    Ok(())
+}
+
+/// Where to listen; `:8080` means all addresses, `0` and nothing mean not at all.
+fn bind_address(text: &str) -> Option<String> {
+    match text {
+        "" | "0" => None,
+        port if port.starts_with(':') => Some(format!("0.0.0.0{port}")),
+        address => Some(address.to_owned()),
+    }
+}
+
+/// Waits until the process is asked to end.
+pub(crate) async fn stop_requested() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("wait for a signal")?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result.context("wait for a signal"),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_the_original_reads_them() {
+        let cases = [
+            (":8080", Some("0.0.0.0:8080")),
+            ("0", None),
+            ("", None),
+            ("[::1]:80", Some("[::1]:80")),
+            ("localhost:80", Some("localhost:80")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(bind_address(text).as_deref(), expected);
+        }
+    }
+}

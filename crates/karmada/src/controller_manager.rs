@@ -1,0 +1,310 @@
+//! `karmada controller-manager`: Karmada's controllers as a component of their own, in front of any API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_controllers::context::{Context, Options};
+use karmada_controllers::members::{Https, Limits};
+use karmada_controllers::registry::{self, CONTROLLERS};
+use tracing::warn;
+
+use crate::component::{
+    CommonUnused, Component, ComponentArgs, RateLimitArgs, duration, tell_unused,
+};
+
+/// Controllers of the original; those that are not in our table are still to come.
+const KNOWN: &[&str] = &[
+    "agentcsrapproving",
+    "applicationFailover",
+    "binding",
+    "bindingStatus",
+    "cluster",
+    "clusterStatus",
+    "clustertaintpolicy",
+    "cronFederatedHorizontalPodAutoscaler",
+    "deploymentReplicasSyncer",
+    "endpointSlice",
+    "endpointsliceCollect",
+    "endpointsliceDispatch",
+    "execution",
+    "federatedHorizontalPodAutoscaler",
+    "federatedResourceQuotaEnforcement",
+    "federatedResourceQuotaStatus",
+    "federatedResourceQuotaSync",
+    "gracefulEviction",
+    "hpaScaleTargetMarker",
+    "multiclusterservice",
+    "namespace",
+    "remedy",
+    "serviceExport",
+    "serviceImport",
+    "unifiedAuth",
+    "workStatus",
+    "workloadRebalancer",
+];
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    component: ComponentArgs,
+    /// The controllers that run: `*` for the defaults, a name to add one, `-name` to leave one out
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    controllers: Vec<String>,
+    /// Where health is served over HTTP; 0 for nowhere
+    #[arg(long, default_value = ":10357")]
+    health_probe_bind_address: String,
+    /// How often the state of each cluster is reported
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    cluster_status_update_frequency: Duration,
+    /// How often clusters are looked at
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    cluster_monitor_period: Duration,
+    /// How long a running cluster may be silent before it counts as unhealthy
+    #[arg(long, default_value = "40s", value_parser = duration)]
+    cluster_monitor_grace_period: Duration,
+    /// How long a new cluster may be silent before it counts as unhealthy
+    #[arg(long, default_value = "1m0s", value_parser = duration)]
+    cluster_startup_grace_period: Duration,
+    /// How long a cluster must fail before it counts as not ready
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    cluster_failure_threshold: Duration,
+    /// How long a cluster must answer before it counts as ready again
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    cluster_success_threshold: Duration,
+    /// How long the caches of a cluster may take to fill
+    #[arg(long, default_value = "2m0s", value_parser = duration)]
+    cluster_cache_sync_timeout: Duration,
+    /// Requests per second to each cluster
+    #[arg(long, default_value_t = 40.0)]
+    cluster_api_qps: f64,
+    #[arg(long, default_value_t = 60.0)]
+    cluster_api_burst: f64,
+    /// Counts free nodes by classes of size
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    enable_cluster_resource_modeling: bool,
+    /// Kinds that are never propagated, as in `g1;g2/v1;g3/v1/Kind`
+    #[arg(long, default_value = "")]
+    skipped_propagating_apis: String,
+    /// Namespaces that are never propagated from, as regular expressions
+    #[arg(long, value_delimiter = ',', default_value = "kube-.*")]
+    skipped_propagating_namespaces: Vec<String>,
+    /// How many bindings each controller works on at a time
+    #[arg(long, default_value_t = 5)]
+    concurrent_resourcebinding_syncs: usize,
+    #[command(flatten)]
+    rate_limit: RateLimitArgs,
+    #[command(flatten)]
+    unused: Unused,
+    #[command(flatten)]
+    common: CommonUnused,
+}
+
+/// Compat: flags of the original that existing command lines carry.
+#[derive(Debug, Clone, clap::Args)]
+struct Unused {
+    /// No effect: nothing needs to be read again without a reason
+    #[arg(long)]
+    resync_period: Option<String>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_cluster_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_work_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_clusterresourcebinding_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_resource_template_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_propagation_policy_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_cluster_propagation_policy_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_namespace_syncs: Option<usize>,
+    /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
+    #[arg(long)]
+    concurrent_dependent_resource_syncs: Option<usize>,
+    /// No effect yet: nothing is evicted by taints
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_taint_manager: Option<bool>,
+    /// No effect yet: nothing is evicted gracefully
+    #[arg(long)]
+    graceful_eviction_timeout: Option<String>,
+    /// No effect yet: nothing is evicted by taints
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    enable_no_execute_taint_eviction: Option<bool>,
+    /// No effect yet: nothing is evicted by taints
+    #[arg(long)]
+    no_execute_taint_eviction_purge_mode: Option<String>,
+    /// No effect yet: nothing is evicted by taints
+    #[arg(long)]
+    resource_eviction_rate: Option<f32>,
+    /// No effect yet: quotas are not synchronised
+    #[arg(long)]
+    federated_resource_quota_sync_period: Option<String>,
+    /// No effect yet: clusters of the Cluster API are not found by themselves
+    #[arg(long)]
+    cluster_api_kubeconfig: Option<String>,
+    /// No effect yet: clusters of the Cluster API are not found by themselves
+    #[arg(long)]
+    cluster_api_context: Option<String>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_sync_period: Option<String>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_upscale_delay: Option<String>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_downscale_delay: Option<String>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_downscale_stabilization: Option<String>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_tolerance: Option<f64>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_cpu_initialization_period: Option<String>,
+    /// No effect yet: nothing is scaled
+    #[arg(long)]
+    horizontal_pod_autoscaler_initial_readiness_delay: Option<String>,
+}
+
+impl Unused {
+    /// Numbers of workers are a matter of taste; what would have moved workloads is not.
+    fn tell(&self) {
+        tell_unused(&[
+            ("--resync-period", self.resync_period.as_deref().is_some_and(|period| period != "0")),
+            ("--enable-taint-manager", self.enable_taint_manager == Some(true)),
+            ("--graceful-eviction-timeout", self.graceful_eviction_timeout.is_some()),
+            (
+                "--enable-no-execute-taint-eviction",
+                self.enable_no_execute_taint_eviction == Some(true),
+            ),
+            (
+                "--no-execute-taint-eviction-purge-mode",
+                self.no_execute_taint_eviction_purge_mode.is_some(),
+            ),
+            ("--resource-eviction-rate", self.resource_eviction_rate.is_some()),
+            (
+                "--federated-resource-quota-sync-period",
+                self.federated_resource_quota_sync_period.is_some(),
+            ),
+            ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some()),
+            ("--cluster-api-context", self.cluster_api_context.is_some()),
+            ("--horizontal-pod-autoscaler-*", self.scales()),
+        ]);
+    }
+
+    fn scales(&self) -> bool {
+        self.horizontal_pod_autoscaler_sync_period.is_some()
+            || self.horizontal_pod_autoscaler_upscale_delay.is_some()
+            || self.horizontal_pod_autoscaler_downscale_delay.is_some()
+            || self.horizontal_pod_autoscaler_downscale_stabilization.is_some()
+            || self.horizontal_pod_autoscaler_tolerance.is_some()
+            || self.horizontal_pod_autoscaler_cpu_initialization_period.is_some()
+            || self.horizontal_pod_autoscaler_initial_readiness_delay.is_some()
+    }
+}
+
+/// Refuses names that no controller has, and says which ones are still to come.
+fn check_names(list: &[String]) -> anyhow::Result<()> {
+    for word in list.iter().filter(|word| *word != "*") {
+        let name = word.strip_prefix('-').unwrap_or(word);
+        let ours = CONTROLLERS.iter().any(|entry| entry.name == name);
+        let known = KNOWN.contains(&name);
+        anyhow::ensure!(ours || known, "no controller {name:?}; there are: {}", KNOWN.join(", "));
+        if !ours && !word.starts_with('-') {
+            warn!(controller = name, "this controller is not available yet");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    check_names(&args.controllers)?;
+    args.common.tell();
+    args.unused.tell();
+    let component = Component {
+        name: "karmada-controller-manager",
+        lease: "karmada-controller-manager".to_owned(),
+        health_bind_address: args.health_probe_bind_address.clone(),
+    };
+    let gates = args.component.feature_gates.clone();
+    let (options, controllers) = (options(&args), args.controllers.clone());
+    let start = move |manager| {
+        let context = Context::start(manager, Arc::new(Https), gates, options);
+        registry::start(&context, &controllers);
+    };
+    args.component.run(component, start).await
+}
+
+fn options(args: &Args) -> Options {
+    Options {
+        cluster_status_update_frequency: args.cluster_status_update_frequency,
+        cluster_success_threshold: args.cluster_success_threshold,
+        cluster_failure_threshold: args.cluster_failure_threshold,
+        cluster_monitor_period: args.cluster_monitor_period,
+        cluster_monitor_grace_period: args.cluster_monitor_grace_period,
+        cluster_startup_grace_period: args.cluster_startup_grace_period,
+        skipped_propagating_apis: args.skipped_propagating_apis.clone(),
+        skipped_propagating_namespaces: args.skipped_propagating_namespaces.clone(),
+        enable_cluster_resource_modeling: args.enable_cluster_resource_modeling,
+        cluster_cache_sync_timeout: args.cluster_cache_sync_timeout,
+        member_limits: Limits {
+            qps: args.cluster_api_qps,
+            burst: args.cluster_api_burst,
+            ..Limits::default()
+        },
+        workers: args.concurrent_resourcebinding_syncs,
+        ..Options::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("karmada-controller-manager").chain(line.split_whitespace());
+        Command::try_parse_from(words).map(|command| command.args).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_lines_of_the_original_are_understood() {
+        let line = "--kubeconfig=/etc/karmada/config/karmada.config --metrics-bind-address=:8080 \
+            --health-probe-bind-address=0.0.0.0:10357 --cluster-status-update-frequency=20s \
+            --leader-elect-resource-namespace=karmada-system --cluster-monitor-grace-period=1m30s";
+        let args = parse(line).unwrap();
+        assert_eq!(options(&args).cluster_monitor_grace_period, Duration::from_secs(90));
+        let line = "--controllers=*,-remedy,namespace --skipped-propagating-namespaces=a,b \
+            --enable-cluster-resource-modeling=false --enable-no-execute-taint-eviction=true \
+            --cluster-api-qps=100 --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
+        let args = parse(line).unwrap();
+        assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
+        assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);
+        assert!(!options(&args).enable_cluster_resource_modeling);
+        assert!((options(&args).member_limits.qps - 100.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn names_that_no_controller_has_are_refused() {
+        let words = |text: &str| -> Vec<String> { text.split(',').map(str::to_owned).collect() };
+        assert!(check_names(&words("*,-remedy,binding")).is_ok());
+        let problem = check_names(&words("*,bindings")).unwrap_err().to_string();
+        assert!(problem.contains("bindingStatus"), "{problem}");
+    }
+}

@@ -44,12 +44,21 @@ pub fn deliver(
 ) -> Result<Delivery, DeliveryError> {
     let Some(observed) = observed else { return Ok(Delivery::Create(desired.clone())) };
     may_overwrite(desired, observed)?;
-    let mut wanted = desired.clone();
-    keep_of_member(&mut wanted, observed);
-    if let Some(retain) = retain {
-        wanted = retain(&wanted, observed).map_err(DeliveryError::Retain)?;
-    }
-    if is_same(&wanted, observed) { Ok(Delivery::Nothing) } else { Ok(Delivery::Update(wanted)) }
+    let with_kept = |mut object: Value| {
+        keep_of_member(&mut object, observed);
+        match retain {
+            Some(retain) => retain(&object, observed).map_err(DeliveryError::Retain),
+            None => Ok(object),
+        }
+    };
+    let wanted = with_kept(desired.clone())?;
+    // A field the member added by itself counts as a difference: it cannot be told from one the
+    // user took back. Writing it again changes nothing there, and whoever delivers remembers what
+    // was sent.
+    let mut comparable = observed.clone();
+    manifest::prune(&mut comparable);
+    let is_same = with_kept(comparable)? == wanted;
+    if is_same { Ok(Delivery::Nothing) } else { Ok(Delivery::Update(wanted)) }
 }
 
 fn may_overwrite(desired: &Value, observed: &Value) -> Result<(), NotManaged> {
@@ -105,20 +114,6 @@ pub fn keep_of_member(desired: &mut Value, observed: &Value) {
             wanted.entry(key).or_insert(value);
         }
     }
-}
-
-/// Whether the member has exactly what is wanted, apart from what it keeps to itself. A field the
-/// member added by itself counts as a difference: it cannot be told from one the user took back.
-/// Writing it again changes nothing there, and whoever delivers remembers what was sent.
-fn is_same(wanted: &Value, observed: &Value) -> bool {
-    let mut comparable = observed.clone();
-    manifest::prune(&mut comparable);
-    for field in ["resourceVersion", "finalizers", "ownerReferences"] {
-        if let Some(value) = observed.at(&["metadata", field]) {
-            comparable.set(&["metadata", field], value.clone());
-        }
-    }
-    comparable == *wanted
 }
 
 /// Strips everything of Karmada from an object that is left in the member.
@@ -224,6 +219,26 @@ mod tests {
         };
         assert_eq!(sent["data"], json!({"a": "1"}));
         assert!(matches!(deliver(&desired(), None, None).unwrap(), Delivery::Create(_)));
+    }
+
+    #[test]
+    fn what_the_member_keeps_to_itself_is_no_difference() {
+        let mut observed = ours();
+        observed["kind"] = "Deployment".into();
+        observed["metadata"]["labels"] = json!({"karmada.io/managed": "true"});
+        observed["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "3".into();
+        observed["spec"] = json!({"replicas": 5});
+        let mut desired = desired();
+        desired["kind"] = "Deployment".into();
+        desired["spec"] = json!({"replicas": 1});
+        let keep_replicas = |desired: &Value, observed: &Value| {
+            let mut kept = desired.clone();
+            kept["spec"] = observed["spec"].clone();
+            Ok(kept)
+        };
+        let delivery = deliver(&desired, Some(&observed), Some(&keep_replicas)).unwrap();
+        assert_eq!(delivery, Delivery::Nothing);
+        assert!(matches!(deliver(&desired, Some(&observed), None), Ok(Delivery::Update(_))));
     }
 
     #[test]

@@ -20,9 +20,6 @@ async fn a_binding_reaches_its_clusters_and_their_state_comes_back() {
     let copy = plane.eventually_member("m1", "deployments.v1.apps", "web", there(2)).await.unwrap();
     plane.eventually_member("m2", "deployments.v1.apps", "web", there(1)).await;
     assert_eq!(copy.label("karmada.io/managed"), Some("true"));
-    for (member, ready) in [("m1", 2), ("m2", 1)] {
-        plane.set_replicas(member, "web", ready).await;
-    }
     let healthy = |work: &karmada_apimachinery::Value| {
         is(work, "Applied", "True") && work["status"]["manifestStatuses"][0]["health"] == "Healthy"
     };

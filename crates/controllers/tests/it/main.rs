@@ -4,7 +4,10 @@
 
 mod bare;
 mod claims;
+mod conflicts;
 mod delivery;
 mod dependencies;
+mod endings;
 mod namespaces;
 mod plane;
+mod trouble;

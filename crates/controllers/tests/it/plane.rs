@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use karmada_admission::{self as admission, Environment};
 use karmada_api::cluster::Cluster;
 use karmada_api::config::ResourceInterpreterCustomization;
@@ -256,24 +257,65 @@ impl Plane {
 
     /// The binding of a template, scheduled to these clusters.
     pub(crate) async fn bind(&self, template: &Value, clusters: Value, spec: Value) -> Value {
+        self.bind_in("ns", template, clusters, spec).await
+    }
+
+    pub(crate) async fn bind_in(
+        &self,
+        namespace: &str,
+        template: &Value,
+        clusters: Value,
+        spec: Value,
+    ) -> Value {
         let kind = template.kind();
         let name = format!("{}-{}", template.name(), kind.to_lowercase());
         let mut binding = json!({
             "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-            "metadata": {"name": name, "namespace": "ns", "finalizers": ["karmada.io/binding-controller"]},
+            "metadata": {"name": name, "namespace": namespace, "finalizers": ["karmada.io/binding-controller"]},
             "spec": {"clusters": clusters, "resource": {
-                "apiVersion": template.api_version(), "kind": kind, "namespace": "ns",
+                "apiVersion": template.api_version(), "kind": kind, "namespace": namespace,
                 "name": template.name(), "uid": template.uid()}},
         });
         for (key, value) in spec.as_object().unwrap() {
             binding["spec"][key] = value.clone();
         }
-        let made = self.create(BINDINGS, "ns", binding).await;
+        let made = self.create(BINDINGS, namespace, binding).await;
         let status = json!({"status": {"lastScheduledTime": "2026-01-01T00:00:00Z"}});
         let patch = karmada_client::Patch::Merge(status);
-        let api = self.api(BINDINGS).namespaced("ns");
+        let api = self.api(BINDINGS).namespaced(namespace);
         api.patch_subresource(&name, "status", &patch, &Default::default()).await.unwrap();
         made
+    }
+
+    /// Deletes a binding, as the garbage collector does when its template is gone.
+    pub(crate) async fn unbind(&self, name: &str) {
+        let api = self.api(BINDINGS).namespaced("ns");
+        api.delete(name, &karmada_client::DeleteOptions::default()).await.unwrap();
+    }
+
+    pub(crate) async fn eventually_no_work(&self, cluster: &str) {
+        let what = format!("{cluster} has no work");
+        eventually(&what, async || self.works(cluster).await.is_empty()).await;
+    }
+
+    /// How often a Work was written between two states of it.
+    pub(crate) async fn writes_between(&self, before: &Value, after: &Value) -> usize {
+        let options = karmada_client::WatchOptions {
+            resource_version: before.resource_version().to_owned(),
+            ..Default::default()
+        };
+        let api = self.api("works.v1alpha1.work.karmada.io").namespaced(before.namespace());
+        let mut watch = api.watch(&options).await.unwrap();
+        let mut writes = 0;
+        while let Some(Ok(event)) = watch.next().await {
+            if let karmada_client::WatchEvent::Modified(work) = event {
+                writes += 1;
+                if work.resource_version() == after.resource_version() {
+                    break;
+                }
+            }
+        }
+        writes
     }
 
     pub(crate) async fn find(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
@@ -295,7 +337,9 @@ impl Plane {
     ) -> Value {
         let what = format!("the work of {cluster} is as expected");
         let check = async || matches!(self.works(cluster).await.as_slice(), [work] if is_so(work));
-        eventually(&what, check).await;
+        if tokio::time::timeout(Duration::from_secs(60), eventually(&what, check)).await.is_err() {
+            panic!("{what}, but it is {:#?}", self.works(cluster).await);
+        }
         self.works(cluster).await.remove(0)
     }
 
@@ -311,16 +355,6 @@ impl Plane {
             async || is_so(self.member(member, resource).find(name).await.unwrap().as_ref());
         eventually(&what, check).await;
         self.member(member, resource).find(name).await.unwrap()
-    }
-
-    /// Plays the Deployment controller of a member.
-    pub(crate) async fn set_replicas(&self, member: &str, name: &str, ready: u32) {
-        let api = self.member(member, "deployments.v1.apps");
-        let generation = api.get(name).await.unwrap()["metadata"]["generation"].clone();
-        let patch = karmada_client::Patch::Merge(json!({"status": {
-            "observedGeneration": generation, "replicas": ready, "updatedReplicas": ready,
-            "readyReplicas": ready, "availableReplicas": ready}}));
-        api.patch_subresource(name, "status", &patch, &Default::default()).await.unwrap();
     }
 
     pub(crate) async fn settle(&self) {

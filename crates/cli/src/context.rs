@@ -37,6 +37,19 @@ impl Server {
         Self { client, resources, member: member.map(str::to_owned) }
     }
 
+    /// A member by a kubeconfig of its own: the context named, else that of the cluster's name, else the current one.
+    pub(crate) async fn of_kubeconfig(
+        path: &std::path::Path,
+        context: Option<&str>,
+        member: &str,
+    ) -> Result<Self> {
+        let kubeconfig = Kubeconfig::read_from(path).map_err(unreadable)?;
+        let by_name = kubeconfig.contexts.iter().any(|context| context.name == member);
+        let context = context.or(by_name.then_some(member));
+        let config = to_config(kubeconfig, context).await?;
+        Ok(Self::new(Client::from_config(config)?, Some(member)))
+    }
+
     /// What the rows of this server carry in the column CLUSTER.
     pub(crate) fn label(&self) -> &str {
         self.member.as_deref().unwrap_or("Karmada")

@@ -1,0 +1,109 @@
+//! The events of an object, as the end of its description.
+
+use jiff::Timestamp;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, time};
+use karmada_client::ListOptions;
+
+use crate::context::Server;
+use crate::error::Result;
+
+pub(super) async fn describe(server: &Server, object: &Value) -> Result<String> {
+    let selector = format!(
+        "involvedObject.name={},involvedObject.kind={},involvedObject.uid={}",
+        object.name(),
+        object.kind(),
+        object.uid()
+    );
+    let options = ListOptions { field_selector: selector, ..ListOptions::default() };
+    let api = server.client.api(&Gvr::new("", "v1", "events")).namespaced(object.namespace());
+    let mut events: Vec<Value> =
+        api.list_all(&options).await?.items.iter().map(|item| item.value()).collect();
+    events.sort_by_key(|event| last_seen(event));
+    Ok(render(&events, Timestamp::now()))
+}
+
+fn last_seen(event: &Value) -> Option<Timestamp> {
+    let at = |path: &[&str]| event.str_at(path).and_then(time::parse_time);
+    at(&["series", "lastObservedTime"])
+        .or_else(|| at(&["lastTimestamp"]))
+        .or_else(|| at(&["eventTime"]))
+        .or_else(|| at(&["metadata", "creationTimestamp"]))
+}
+
+fn render(events: &[Value], now: Timestamp) -> String {
+    if events.is_empty() {
+        return "Events:  <none>\n".to_owned();
+    }
+    let mut lines: Vec<[String; 5]> = vec![
+        ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned),
+        ["----", "------", "----", "----", "-------"].map(str::to_owned),
+    ];
+    for event in events {
+        let text = |path: &[&str]| event.str_at(path).unwrap_or_default().to_owned();
+        let from = [text(&["source", "component"]), text(&["reportingComponent"])];
+        lines.push([
+            text(&["type"]),
+            text(&["reason"]),
+            age(event, now),
+            from.into_iter().find(|name| !name.is_empty()).unwrap_or_default(),
+            text(&["message"]).trim().to_owned(),
+        ]);
+    }
+    let width = |column: usize| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default() + 2
+    };
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    let mut out = "Events:\n".to_owned();
+    for line in &lines {
+        out.push_str("  ");
+        for (cell, width) in line.iter().zip(&widths) {
+            out.push_str(&format!("{cell:<width$}"));
+        }
+        out.push_str(&line[4]);
+        out.push('\n');
+    }
+    out
+}
+
+/// `10s`, or `10s (x2 over 1m)` where it happened more than once.
+fn age(event: &Value, now: Timestamp) -> String {
+    let since = |at: Option<Timestamp>| {
+        at.map_or_else(|| "<unknown>".to_owned(), |at| time::human_duration(now.duration_since(at)))
+    };
+    let count =
+        event.i64_at(&["series", "count"]).or_else(|| event.i64_at(&["count"])).unwrap_or(1);
+    let first = event.str_at(&["firstTimestamp"]).or_else(|| event.str_at(&["eventTime"]));
+    let first = first.and_then(time::parse_time);
+    match count {
+        0 | 1 => since(last_seen(event)),
+        count => format!("{} (x{count} over {})", since(last_seen(event)), since(first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+
+    #[test]
+    fn events_line_up_with_their_counts() {
+        let event = |reason: &str, count: i64| {
+            json!({
+                "type": "Normal", "reason": reason, "message": "m", "count": count, "source": {"component": "c"},
+                "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:50Z"})
+        };
+        let now = time::parse_time("2026-01-01T00:01:00Z").unwrap();
+        let text = render(&[event("SyncWorkSucceed", 2), event("Short", 1)], now);
+        let expected = "\
+Events:
+  Type    Reason           Age                From  Message
+  ----    ------           ----               ----  -------
+  Normal  SyncWorkSucceed  10s (x2 over 60s)  c     m
+  Normal  Short            10s                c     m
+";
+        assert_eq!(text, expected);
+        assert_eq!(render(&[], now), "Events:  <none>\n");
+    }
+}

@@ -1,0 +1,146 @@
+//! `describe`: one object in words, with its events.
+
+mod deployment;
+mod events;
+mod fields;
+mod generic;
+
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::ListOptions;
+
+use crate::context::{Context, Server};
+use crate::error::{Error, Result};
+use crate::files::FileFlags;
+use crate::output;
+use crate::scope::OneServer;
+use crate::subjects::{Selection, Subject};
+
+pub(crate) const EXAMPLES: &str = "  # Describe a cluster
+  karmadactl describe cluster member1
+
+  # Describe a deployment as a member has it
+  karmadactl describe deployment nginx --operation-scope members --cluster member1
+";
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// TYPE [NAME or the beginning of one…], or TYPE/NAME…
+    #[arg(value_name = "TYPE NAME")]
+    what: Vec<String>,
+    #[command(flatten)]
+    files: FileFlags,
+    #[command(flatten)]
+    server: OneServer,
+    /// Look in all namespaces
+    #[arg(long, short = 'A')]
+    all_namespaces: bool,
+    /// Selector (label query) to filter on
+    #[arg(
+        long,
+        short = 'l',
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
+    selector: String,
+    /// Show events
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", action = clap::ArgAction::Set)]
+    show_events: bool,
+    /// Objects per request
+    #[arg(long, value_name = "COUNT", default_value_t = 500, hide = true)]
+    chunk_size: u64,
+}
+
+pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
+    let server = args.server.server(ctx).await?;
+    let names_given = args.what.len() > 1 || args.what.iter().any(|word| word.contains('/'));
+    let selection = Selection {
+        files: args.files.clone(),
+        what: &args.what,
+        label_selector: &args.selector,
+        all: !names_given && args.selector.is_empty(),
+        all_namespaces: args.all_namespaces,
+        ..Selection::default()
+    };
+    let subjects = selection.subjects(ctx, &server).await?;
+    if subjects.is_empty() {
+        let namespace = ctx.namespace().await?;
+        output::note(&format!("No resources found in {namespace} namespace."));
+        return Ok(());
+    }
+    let mut errors = Vec::new();
+    let mut texts = Vec::new();
+    for subject in &subjects {
+        match describe(&server, subject, args.show_events).await {
+            Ok(found) => texts.extend(found),
+            Err(error) => errors.push(error),
+        }
+    }
+    output::print(&texts.join("\n\n"))?;
+    Error::combine(errors)
+}
+
+/// The object of that name, or all whose names begin with it.
+async fn describe(server: &Server, subject: &Subject, show_events: bool) -> Result<Vec<String>> {
+    let objects = match subject.api(server).get(&subject.name).await {
+        Ok(object) => vec![object],
+        Err(error) if error.is_not_found() => {
+            let list = subject.api(server).list_all(&ListOptions::default()).await?;
+            let alike = list.items.iter().filter(|item| item.name().starts_with(&subject.name));
+            let objects: Vec<Value> =
+                alike.map(|item| crate::get::with_kind(&subject.resource, item.value())).collect();
+            if objects.is_empty() {
+                return Err(error.into());
+            }
+            objects
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut texts = Vec::new();
+    for object in objects {
+        let mut text = match (subject.resource.gvr.group.as_str(), subject.resource.kind.as_str()) {
+            ("apps", "Deployment") => deployment::describe(server, &object).await,
+            _ => generic::describe(&object),
+        };
+        if show_events {
+            text.push_str(&events::describe(server, &object).await?);
+        }
+        texts.push(text);
+    }
+    Ok(texts)
+}
+
+/// Labels or annotations under a heading, one per line.
+fn pairs(heading: &str, width: usize, object: &Value, field: &str, separator: &str) -> String {
+    let lead = format!("{:<width$}", format!("{heading}:"));
+    let map = object.map_at(&["metadata", field]).filter(|map| !map.is_empty());
+    let Some(map) = map else { return format!("{lead}<none>\n") };
+    let hidden = |key: &str| key == "kubectl.kubernetes.io/last-applied-configuration";
+    let lines: Vec<String> = map
+        .iter()
+        .filter(|(key, _)| !hidden(key))
+        .flat_map(|(key, value)| pair(key, value.as_str().unwrap_or_default(), separator))
+        .collect();
+    if lines.is_empty() {
+        return format!("{lead}<none>\n");
+    }
+    let indent = " ".repeat(width);
+    format!("{lead}{}\n", lines.join(&format!("\n{indent}")))
+}
+
+/// Values that would not fit beside their key stand below it, cut where they are very long.
+fn pair(key: &str, value: &str, separator: &str) -> Vec<String> {
+    const LINE: usize = 140;
+    if separator == "=" || (key.len() + value.len() + 2 <= LINE && !value.contains('\n')) {
+        return vec![format!("{key}{separator}{value}")];
+    }
+    let mut lines = vec![format!("{key}:")];
+    for line in value.trim_end().split('\n') {
+        let cut: String = line.chars().take(LINE - 2).collect();
+        let dots = if cut.len() < line.len() { "..." } else { "" };
+        lines.push(format!("  {cut}{dots}"));
+    }
+    lines
+}

@@ -1,0 +1,446 @@
+//! Judges gathered objects with the functions of the controllers, and words the result.
+
+use std::fmt;
+use std::sync::Arc;
+
+use karmada_api::cluster::Cluster;
+use karmada_api::explain::{Explanation, Scheduling};
+use karmada_api::policy::{
+    ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
+};
+use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus};
+use karmada_api::{annotations, names};
+use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_propagation::claim;
+use karmada_propagation::overrides::{OverrideIndex, Overrides};
+use karmada_propagation::policies::{self, PolicyIndex};
+use karmada_propagation::selector::Head;
+use karmada_scheduler_core::snapshot::{ClusterInfo, Snapshot};
+use karmada_scheduler_core::{Config, Estimates, Peers, Subject, explain};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Everything the answer is made from.
+pub(crate) struct Evidence {
+    pub(crate) object: Value,
+    pub(crate) policies: Vec<Value>,
+    pub(crate) cluster_policies: Vec<Value>,
+    pub(crate) overrides: Vec<Value>,
+    pub(crate) cluster_overrides: Vec<Value>,
+    pub(crate) binding: Option<Value>,
+    pub(crate) clusters: Vec<Value>,
+    /// Per target the Work, if there is one.
+    pub(crate) works: Vec<(String, Option<Value>)>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    #[serde(flatten)]
+    pub(crate) explanation: Explanation,
+    /// What became of it in each target.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) delivery: Vec<Delivery>,
+    /// What has to happen before all is well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waiting_for: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delivery {
+    pub(crate) cluster: String,
+    /// `namespace/name` of the Work.
+    pub(crate) work: String,
+    /// What the member answered.
+    pub(crate) answer: String,
+    pub(crate) health: String,
+    /// The state of the workload there, in a few words.
+    pub(crate) state: String,
+}
+
+impl Report {
+    /// Leaves out what is about other clusters.
+    pub(crate) fn keep_cluster(&mut self, cluster: &str) {
+        self.explanation.overrides.retain(|step| step.cluster == cluster);
+        self.delivery.retain(|delivery| delivery.cluster == cluster);
+        if let Some(scheduling) = &mut self.explanation.scheduling {
+            for attempt in &mut scheduling.attempts {
+                attempt.clusters.retain(|verdict| verdict.cluster == cluster);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.explanation)?;
+        for delivery in &self.delivery {
+            let Delivery { cluster, answer, health, state, .. } = delivery;
+            write!(f, "\n  {cluster}: {answer}")?;
+            for (what, separator) in [(health, ", "), (state, ", ")] {
+                if !what.is_empty() {
+                    write!(f, "{separator}{what}")?;
+                }
+            }
+        }
+        for what in &self.waiting_for {
+            write!(f, "\n  waiting for {what}")?;
+        }
+        if self.waiting_for.is_empty() && !self.delivery.is_empty() {
+            write!(f, "\n  nothing is being waited for")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn assess(evidence: &Evidence) -> Result<Report> {
+    let object = &evidence.object;
+    let subject =
+        format!("{} {}", object.kind(), names::namespaced_key(object.namespace(), object.name()));
+    let policies = judge_policies(evidence)?;
+    let mut report = Report {
+        explanation: Explanation { subject, policies, ..Explanation::default() },
+        ..Report::default()
+    };
+    let Some(binding) = &evidence.binding else {
+        report.waiting_for.push(no_binding(evidence, &report));
+        return Ok(report);
+    };
+    let clusters: Vec<Cluster> = read_all(&evidence.clusters)?;
+    report.explanation.scheduling = judge_scheduling(binding, &clusters)?;
+    report.explanation.overrides = judge_overrides(evidence, binding, &clusters)?;
+    report.delivery = evidence
+        .works
+        .iter()
+        .map(|(cluster, work)| deliver(binding, cluster, work.as_ref()))
+        .collect();
+    report.waiting_for = waiting(evidence, binding);
+    Ok(report)
+}
+
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
+    serde_json::from_value(value.clone()).map_err(|error| {
+        Error::Message(format!("understand {} {}: {error}", value.kind(), value.name()))
+    })
+}
+
+fn read_all<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>> {
+    values.iter().map(read).collect()
+}
+
+fn judge_policies(evidence: &Evidence) -> Result<Vec<karmada_api::explain::PolicyCandidate>> {
+    let (mut namespaced, mut cluster_scoped) = (PolicyIndex::default(), PolicyIndex::default());
+    for policy in read_all::<PropagationPolicy>(&evidence.policies)? {
+        namespaced.insert(&policy);
+    }
+    for policy in read_all::<ClusterPropagationPolicy>(&evidence.cluster_policies)? {
+        cluster_scoped.insert(&policy);
+    }
+    let head = Head::of(&evidence.object);
+    let namespace = evidence.object.namespace();
+    let own =
+        if namespace.is_empty() { Vec::new() } else { namespaced.candidates(namespace, &head) };
+    let mut candidates = policies::explain(&own, &cluster_scoped.candidates("", &head));
+    keep_standing_claim(&mut candidates, &evidence.object);
+    Ok(candidates)
+}
+
+/// A claim stands whatever better policies came later; the object says whose it is.
+fn keep_standing_claim(
+    candidates: &mut Vec<karmada_api::explain::PolicyCandidate>,
+    object: &Value,
+) {
+    if claim::holder_of(object).is_none() {
+        return;
+    }
+    let namespaced = object.annotation(annotations::PROPAGATION_POLICY_NAME);
+    let holder = match namespaced {
+        Some(name) => format!(
+            "PropagationPolicy {}/{name}",
+            object.annotation(annotations::PROPAGATION_POLICY_NAMESPACE).unwrap_or_default()
+        ),
+        None => match object.annotation(annotations::CLUSTER_PROPAGATION_POLICY_NAME) {
+            Some(name) => format!("ClusterPropagationPolicy {name}"),
+            None => return,
+        },
+    };
+    let Some(place) = candidates.iter().position(|candidate| candidate.policy == holder) else {
+        return;
+    };
+    for candidate in
+        candidates.iter_mut().filter(|candidate| candidate.won && candidate.policy != holder)
+    {
+        candidate.won = false;
+        candidate.reason = format!("{}; {holder} claimed it before and keeps it", candidate.reason);
+    }
+    let mut winner = candidates.remove(place);
+    winner.won = true;
+    candidates.insert(0, winner);
+}
+
+fn judge_scheduling(binding: &Value, clusters: &[Cluster]) -> Result<Option<Scheduling>> {
+    let spec: ResourceBindingSpec = read_part(binding, "spec")?;
+    let status: ResourceBindingStatus = read_part(binding, "status")?;
+    let infos =
+        clusters.iter().map(|cluster| Arc::new(ClusterInfo::from_cluster(cluster))).collect();
+    let peers = Peers::default();
+    let subject = Subject {
+        spec: &spec,
+        status: &status,
+        generation: binding.i64_at(&["metadata", "generation"]).unwrap_or_default(),
+        deleting: binding.is_being_deleted(),
+        applied_placement: binding.annotation(annotations::APPLIED_PLACEMENT),
+        peers: &peers,
+    };
+    let explained =
+        explain(&subject, &Snapshot::new(infos), &Estimates::default(), &Config::default(), None);
+    Ok(explained.map(|(_, scheduling)| scheduling))
+}
+
+fn read_part<T: DeserializeOwned + Default>(binding: &Value, field: &str) -> Result<T> {
+    match binding.get(field) {
+        None => Ok(T::default()),
+        Some(part) => serde_json::from_value(part.clone()).map_err(|error| {
+            Error::Message(format!("understand {field} of {}: {error}", binding.name()))
+        }),
+    }
+}
+
+fn judge_overrides(
+    evidence: &Evidence,
+    binding: &Value,
+    clusters: &[Cluster],
+) -> Result<Vec<karmada_api::explain::OverrideStep>> {
+    let (mut cluster_scoped, mut namespaced) = (OverrideIndex::default(), OverrideIndex::default());
+    for policy in read_all::<ClusterOverridePolicy>(&evidence.cluster_overrides)? {
+        cluster_scoped.insert(&policy);
+    }
+    for policy in read_all::<OverridePolicy>(&evidence.overrides)? {
+        namespaced.insert(&policy);
+    }
+    let overrides = Overrides::find(&cluster_scoped, &namespaced, &evidence.object);
+    let mut steps = Vec::new();
+    for target in binding.list_at(&["spec", "clusters"]) {
+        let name = target.str_at(&["name"]).unwrap_or_default();
+        let Some(cluster) = clusters.iter().find(|cluster| cluster.metadata.name == name) else {
+            continue;
+        };
+        let mut object = evidence.object.clone();
+        // A rule that fails says so in its event; the steps before it are true all the same.
+        let _ = overrides.apply(&mut object, cluster, Some(&mut steps));
+    }
+    Ok(steps)
+}
+
+fn deliver(binding: &Value, cluster: &str, work: Option<&Value>) -> Delivery {
+    let Some(work) = work else {
+        return Delivery {
+            cluster: cluster.to_owned(),
+            answer: "no Work yet".to_owned(),
+            ..Delivery::default()
+        };
+    };
+    let condition = condition(work, "Applied");
+    let answer = match condition.and_then(|condition| condition.str_at(&["status"])) {
+        Some("True") => "applied".to_owned(),
+        Some(_) => format!("NOT applied: {}", text(condition, "message")),
+        None => "not applied yet".to_owned(),
+    };
+    let items = binding.list_at(&["status", "aggregatedStatus"]);
+    let item = items.iter().find(|item| item.str_at(&["clusterName"]) == Some(cluster));
+    let health = item.and_then(|item| item.str_at(&["health"])).unwrap_or_default().to_lowercase();
+    Delivery {
+        cluster: cluster.to_owned(),
+        work: names::namespaced_key(work.namespace(), work.name()),
+        answer,
+        health,
+        state: item.and_then(|item| item.get("status")).map(state).unwrap_or_default(),
+    }
+}
+
+fn text(condition: Option<&Value>, field: &str) -> String {
+    condition.and_then(|condition| condition.str_at(&[field])).unwrap_or_default().to_owned()
+}
+
+/// The state of a workload in a few words, for the kinds that have replicas.
+fn state(status: &Value) -> String {
+    let Some(replicas) = status.i64_at(&["replicas"]) else { return String::new() };
+    format!("{}/{replicas} ready", status.i64_at(&["readyReplicas"]).unwrap_or_default())
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object
+        .list_at(&["status", "conditions"])
+        .iter()
+        .find(|condition| condition.str_at(&["type"]) == Some(kind))
+}
+
+fn no_binding(evidence: &Evidence, report: &Report) -> String {
+    let namespace = evidence.object.namespace();
+    if names::is_reserved_namespace(namespace) {
+        return format!("nothing: objects of the namespace {namespace} are never propagated");
+    }
+    match report.explanation.policies.first() {
+        None => "a policy: no PropagationPolicy or ClusterPropagationPolicy selects it".to_owned(),
+        Some(winner) => format!("the binding that {} leads to", winner.policy),
+    }
+}
+
+/// Conditions that are not as they should be, and clusters that do not answer.
+fn waiting(evidence: &Evidence, binding: &Value) -> Vec<String> {
+    let mut waiting = Vec::new();
+    if binding.is_being_deleted() {
+        waiting.push("the end of its binding, which is being deleted".to_owned());
+    }
+    if binding.at(&["spec", "suspension", "scheduling"]) == Some(&Value::Bool(true)) {
+        waiting.push("scheduling to be resumed: the policy suspends it".to_owned());
+    }
+    for (kind, what) in [("Scheduled", "a place"), ("FullyApplied", "all members to apply it")] {
+        match condition(binding, kind) {
+            Some(found) if found.str_at(&["status"]) == Some("True") => {}
+            Some(found) => waiting.push(format!("{what}: {}", text(Some(found), "message"))),
+            None => waiting.push(what.to_owned()),
+        }
+    }
+    for target in binding.list_at(&["spec", "clusters"]) {
+        let name = target.str_at(&["name"]).unwrap_or_default();
+        let cluster = evidence.clusters.iter().find(|cluster| cluster.name() == name);
+        let ready = cluster.and_then(|cluster| condition(cluster, "Ready"));
+        match (cluster, ready.and_then(|ready| ready.str_at(&["status"]))) {
+            (None, _) => waiting.push(format!("{name}: there is no such cluster any more")),
+            (Some(_), Some("True")) => {}
+            (Some(_), _) => waiting.push(format!("{name} to be ready: {}", text(ready, "message"))),
+        }
+    }
+    for task in binding.list_at(&["spec", "gracefulEvictionTasks"]) {
+        let from = task.str_at(&["fromCluster"]).unwrap_or_default();
+        waiting.push(format!("a healthy replacement before it leaves {from}"));
+    }
+    let unhealthy = binding.list_at(&["status", "aggregatedStatus"]).iter();
+    for item in unhealthy.filter(|item| item.str_at(&["health"]) == Some("Unhealthy")) {
+        waiting
+            .push(format!("{} to be healthy", item.str_at(&["clusterName"]).unwrap_or_default()));
+    }
+    waiting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+
+    fn cluster(name: &str, labels: Value) -> Value {
+        json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name, "labels": labels}, "spec": {"syncMode": "Push"},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True", "reason": "ClusterReady", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]},
+        })
+    }
+
+    fn evidence() -> Evidence {
+        let placement = json!({"clusterAffinity": {"clusterNames": ["m1"]}});
+        let policy = |name: &str, selector: Value| {
+            json!({
+                "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"resourceSelectors": [selector], "placement": placement}})
+        };
+        let resource = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx", "namespace": "default"});
+        Evidence {
+            object: json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "nginx", "namespace": "default"},
+                "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "a", "image": "nginx"}]}}}}),
+            policies: vec![
+                policy("all", json!({"apiVersion": "apps/v1", "kind": "Deployment"})),
+                policy(
+                    "named",
+                    json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}),
+                ),
+            ],
+            cluster_policies: vec![],
+            overrides: vec![json!({
+                "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+                "metadata": {"name": "o", "namespace": "default"},
+                "spec": {"overrideRules": [{"overriders": {"imageOverrider": [
+                    {"component": "Registry", "operator": "replace", "value": "r.io"}]}}]}})],
+            cluster_overrides: vec![],
+            binding: Some(json!({
+                "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+                "metadata": {"name": "nginx-deployment", "namespace": "default", "generation": 2},
+                "spec": {"resource": resource, "replicas": 2, "placement": placement,
+                    "clusters": [{"name": "m1", "replicas": 2}]},
+                "status": {
+                    "conditions": [
+                        {"type": "Scheduled", "status": "True", "reason": "Success", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                        {"type": "FullyApplied", "status": "False", "reason": "x", "message": "one of two", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                    "aggregatedStatus": [{"clusterName": "m1", "health": "Healthy", "applied": true,
+                        "status": {"replicas": 2, "readyReplicas": 1}}]}})),
+            clusters: vec![cluster("m1", json!({})), cluster("m2", json!({}))],
+            works: vec![(
+                "m1".to_owned(),
+                Some(json!({"metadata": {"name": "w", "namespace": "karmada-es-m1"},
+                    "status": {"conditions": [{"type": "Applied", "status": "True"}]}})),
+            )],
+        }
+    }
+
+    #[test]
+    fn one_screen_tells_the_whole_chain() {
+        let report = assess(&evidence()).unwrap();
+        let text = report.to_string();
+        for part in [
+            "Deployment default/nginx",
+            "claimed by PropagationPolicy default/named: selected by name",
+            "not by     PropagationPolicy default/all",
+            "- m2: ",
+            "+ m1: score",
+            "m1: image by OverridePolicy default/o",
+            "m1: applied, healthy, 1/2 ready",
+            "waiting for all members to apply it: one of two",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+        assert!(text.lines().count() <= 24, "{text}");
+    }
+
+    #[test]
+    fn an_object_nobody_selects_waits_for_a_policy() {
+        let mut evidence = evidence();
+        evidence.binding = None;
+        evidence.policies.clear();
+        let report = assess(&evidence).unwrap();
+        assert_eq!(
+            report.waiting_for,
+            ["a policy: no PropagationPolicy or ClusterPropagationPolicy selects it"]
+        );
+    }
+
+    #[test]
+    fn a_claim_that_stands_is_kept() {
+        let mut evidence = evidence();
+        evidence.object["metadata"]["annotations"] = json!({
+            "propagationpolicy.karmada.io/namespace": "default", "propagationpolicy.karmada.io/name": "all"});
+        evidence.object["metadata"]["labels"] =
+            json!({"propagationpolicy.karmada.io/permanent-id": "1"});
+        let report = assess(&evidence).unwrap();
+        let winner = &report.explanation.policies[0];
+        assert_eq!((winner.policy.as_str(), winner.won), ("PropagationPolicy default/all", true));
+        assert!(report.explanation.policies[1].reason.contains("claimed it before"), "{report}");
+    }
+
+    #[test]
+    fn one_cluster_can_be_looked_at_alone() {
+        let mut report = assess(&evidence()).unwrap();
+        report.keep_cluster("m2");
+        let text = report.to_string();
+        assert!(text.contains("- m2: ") && !text.contains("m1: applied"), "{text}");
+    }
+}

@@ -1,0 +1,145 @@
+//! `why`: on one screen, why an object runs where it runs: the policy that claimed it, the clusters and the rules
+//! that refused them, the division of replicas, the overrides, the members' answers, what is being waited for.
+//!
+//! Everything is computed from the objects of the control plane with the functions the controllers themselves use,
+//! so it works on any control plane.
+
+pub(crate) mod assess;
+
+use karmada_api::names;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::ListOptions;
+
+use crate::context::{Context, Server, check_clusters, clusters};
+use crate::error::{Error, Result};
+use crate::output;
+use crate::subjects::Selection;
+use assess::{Evidence, Report};
+
+pub(crate) const EXAMPLES: &str = "  # Why does nginx run where it runs
+  karmadactl why deployment/nginx
+
+  # What happens to it in one cluster
+  karmadactl why deployment/nginx -C member1
+
+  # For programs
+  karmadactl why deployment/nginx -o json
+";
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// TYPE NAME or TYPE/NAME
+    #[arg(value_name = "TYPE/NAME")]
+    pub(crate) what: Vec<String>,
+    /// Only this cluster
+    #[arg(long, short = 'C', value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+    /// Output format: json or yaml
+    #[arg(long, short, value_name = "FORMAT", default_value = "", hide_default_value = true, value_parser = ["", "json", "yaml"])]
+    pub(crate) output: String,
+}
+
+pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
+    let (mut report, _) = report(ctx, &args).await?;
+    if let Some(cluster) = &args.cluster {
+        report.keep_cluster(cluster);
+    }
+    output::print(&show(&report, &args.output)?)
+}
+
+/// The report in the format asked for.
+pub(crate) fn show(report: &Report, format: &str) -> Result<String> {
+    let tree = serde_json::to_value(report).map_err(|error| error.to_string())?;
+    Ok(match format {
+        "json" => output::json_text(&tree),
+        "yaml" => output::yaml_text(&tree),
+        _ => format!("{report}\n"),
+    })
+}
+
+/// Gathers the evidence and judges it.
+pub(crate) async fn report(ctx: &Context, args: &Args) -> Result<(Report, Evidence)> {
+    let karmada = ctx.karmada().await?;
+    let selection = Selection { what: &args.what, ..Selection::default() };
+    let subjects = selection.subjects(ctx, &karmada).await?;
+    let [subject] = subjects.as_slice() else {
+        return Err(Error::from("name exactly one object, as TYPE/NAME"));
+    };
+    let object = subject.live(&karmada).await?;
+    let evidence = gather(&karmada, object).await?;
+    if let Some(cluster) = &args.cluster {
+        let known: Vec<String> =
+            evidence.clusters.iter().map(|one| one.name().to_owned()).collect();
+        check_clusters(std::slice::from_ref(cluster), &known)?;
+    }
+    Ok((assess::assess(&evidence)?, evidence))
+}
+
+async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
+    let namespace = object.namespace().to_owned();
+    let list =
+        async |group: &str, version: &str, resource: &str, namespace: &str| -> Result<Vec<Value>> {
+            let api = karmada.client.api(&Gvr::new(group, version, resource)).namespaced(namespace);
+            let list = api.list_all(&ListOptions::default()).await?;
+            Ok(list.items.iter().map(|item| item.value()).collect())
+        };
+    const POLICY: &str = "policy.karmada.io";
+    let in_namespace = async |resource: &str| match namespace.as_str() {
+        "" => Ok(Vec::new()),
+        namespace => list(POLICY, "v1alpha1", resource, namespace).await,
+    };
+    let bindings =
+        if namespace.is_empty() { "clusterresourcebindings" } else { "resourcebindings" };
+    let binding_name = names::binding(object.kind(), object.name());
+    let binding = karmada
+        .client
+        .api(&Gvr::new("work.karmada.io", "v1alpha2", bindings))
+        .namespaced(&namespace)
+        .find(&binding_name)
+        .await?;
+    let clusters: Vec<Value> = karmada
+        .client
+        .api(&clusters())
+        .list_all(&ListOptions::default())
+        .await?
+        .items
+        .iter()
+        .map(|item| item.value())
+        .collect();
+    let mut works = Vec::new();
+    if let Some(binding) = &binding {
+        let work_name = names::work(object.kind(), object.name(), &namespace);
+        for target in binding.list_at(&["spec", "clusters"]) {
+            let cluster = target.name_field();
+            let space = names::execution_space(cluster);
+            let api = karmada
+                .client
+                .api(&Gvr::new("work.karmada.io", "v1alpha1", "works"))
+                .namespaced(&space);
+            works.push((cluster.to_owned(), api.find(&work_name).await?));
+        }
+    }
+    Ok(Evidence {
+        policies: in_namespace("propagationpolicies").await?,
+        cluster_policies: list(POLICY, "v1alpha1", "clusterpropagationpolicies", "").await?,
+        overrides: in_namespace("overridepolicies").await?,
+        cluster_overrides: list(POLICY, "v1alpha1", "clusteroverridepolicies", "").await?,
+        binding,
+        clusters,
+        works,
+        object,
+    })
+}
+
+/// The plain field `name`, which is no metadata.
+trait NameField {
+    fn name_field(&self) -> &str;
+}
+
+impl NameField for Value {
+    fn name_field(&self) -> &str {
+        self.str_at(&["name"]).unwrap_or_default()
+    }
+}

@@ -35,7 +35,7 @@ pub fn yaml_untyped(text: &[u8]) -> Result<Decoded, SyntaxError> {
             let value = read(DuplicateKeyPolicy::LastWins).map_err(|error| {
                 SyntaxError(format!("yaml: {}", first_line(&error.to_string())))
             })?;
-            let reason = first_line(&error.to_string()).to_owned();
+            let reason = duplicate_reason(first_line(&error.to_string()));
             problems.add(format!("yaml: unmarshal errors:\n  {reason}"));
             value
         }
@@ -45,6 +45,17 @@ pub fn yaml_untyped(text: &[u8]) -> Result<Decoded, SyntaxError> {
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
+}
+
+/// Compat: clients look for the words Go's parser has for a key that is there twice.
+fn duplicate_reason(reason: &str) -> String {
+    let words = || {
+        let (place, rest) = reason.strip_prefix("error: line ")?.split_once(" column ")?;
+        let (_, key) = rest.split_once(": duplicate mapping key: ")?;
+        let (key, _) = key.split_once(", set DuplicateKeyPolicy").unwrap_or((key, ""));
+        Some(format!("line {place}: key \"{key}\" already set in map"))
+    };
+    words().unwrap_or_else(|| reason.to_owned())
 }
 
 /// A value of any type.

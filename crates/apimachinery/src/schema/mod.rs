@@ -172,10 +172,14 @@ impl Schema {
             ..Self::default()
         };
         let mut metadata = Self::reference_to("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
-        metadata.description = Some("Standard object metadata.".into());
+        // Compat: tools look for the first words of these.
+        metadata.description = Some("Standard object's metadata.".into());
         for (name, node) in [
-            ("apiVersion", text("The group and version of this object's schema.")),
-            ("kind", text("The kind of this object.")),
+            (
+                "apiVersion",
+                text("APIVersion defines the group and version of this object's schema."),
+            ),
+            ("kind", text("Kind is the kind of this object.")),
             ("metadata", metadata),
         ] {
             whole.properties.insert(name.into(), node);

@@ -8,7 +8,6 @@ pub mod convert;
 pub mod defaults;
 pub mod fields;
 pub mod ownership;
-pub mod quota;
 pub mod resource;
 pub mod schema;
 pub mod service;

@@ -40,6 +40,7 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry { name: "persistentvolumeclaim-protection-controller", start: storage::claims::start },
     Entry { name: "pod-garbage-collector-controller", start: pod_gc::start },
     Entry { name: "resourcequota-controller", start: quota::start },
+    Entry { name: "volumeattributesclass-protection-controller", start: storage::attributes::start },
     Entry { name: "statefulset-controller", start: statefulset::start },
     Entry { name: "deployment-controller", start: deployment::start },
     Entry { name: "replicaset-controller", start: replicaset::start },

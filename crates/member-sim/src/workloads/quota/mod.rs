@@ -1,6 +1,8 @@
 //! Keeps the status of ResourceQuotas: what is allowed, and what the namespace uses of it. Refusing
 //! what would be too much is the API server's part.
 
+mod usage;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +12,10 @@ use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::quantity::{Format, Quantity};
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Discovery};
-use karmada_kinds::quota::{Usage, add, covers, source_of, usage_of};
 use karmada_runtime::{Action, Change, Clock, Controller, Informer, Informers, Manager, ObjectKey};
 use parking_lot::Mutex;
 
+use self::usage::{Usage, add, covers, source_of, usage_of};
 use super::status::{Error, write_status};
 
 /// Everything is counted again after this time, as pods become free by mere waiting.

@@ -1,5 +1,4 @@
-//! What an object uses of a ResourceQuota, and whether a quota is about it. Used to keep the
-//! status of quotas and to refuse what would exceed them.
+//! What an object uses of a ResourceQuota, and whether a quota is about it.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +9,10 @@ use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::quantity::{Format, Quantity};
 use karmada_apimachinery::time::parse_time;
 
-use crate::strategy::qos_class;
+use karmada_kinds::strategy::qos_class;
 
 /// Amounts by the names quotas call them.
-pub type Usage = BTreeMap<String, Quantity>;
+pub(super) type Usage = BTreeMap<String, Quantity>;
 
 /// Resources counted by a name of their own besides `count/…`.
 const NAMED: &[&str] = &[
@@ -27,7 +26,7 @@ const NAMED: &[&str] = &[
 ];
 
 /// Returns which resource has to be counted for an amount a quota limits.
-pub fn source_of(name: &str) -> Option<GroupResource> {
+pub(super) fn source_of(name: &str) -> Option<GroupResource> {
     if let Some(counted) = name.strip_prefix("count/") {
         let (resource, group) = counted.split_once('.').unwrap_or((counted, ""));
         return Some(GroupResource::new(group, resource));
@@ -50,7 +49,7 @@ fn one() -> Quantity {
     Quantity::new(1, Format::DecimalSi)
 }
 
-pub fn add(total: &mut Usage, more: Usage) {
+pub(super) fn add(total: &mut Usage, more: Usage) {
     for (name, amount) in more {
         let sum = match total.get(&name) {
             Some(known) => plus(known, &amount),
@@ -66,7 +65,7 @@ fn plus(a: &Quantity, b: &Quantity) -> Quantity {
 }
 
 /// Returns what an object uses at this time.
-pub fn usage_of(resource: &GroupResource, object: &Value, now: Timestamp) -> Usage {
+pub(super) fn usage_of(resource: &GroupResource, object: &Value, now: Timestamp) -> Usage {
     let mut usage = Usage::from([(format!("count/{resource}"), one())]);
     if !resource.group.is_empty() {
         return usage;
@@ -130,7 +129,7 @@ fn raise(total: &mut Usage, other: &Usage) {
 
 /// What the containers of a pod ask for together: those that run side by side add up, those that
 /// run one after the other count by the largest.
-pub fn pod_amounts(pod: &Value, field: &str) -> Usage {
+pub(super) fn pod_amounts(pod: &Value, field: &str) -> Usage {
     let mut total = Usage::new();
     for container in pod.list_at(&["spec", "containers"]) {
         add(&mut total, amounts(container, field));
@@ -202,7 +201,7 @@ fn claim_usage(claim: &Value, usage: &mut Usage) {
 }
 
 /// Whether the scopes of a quota's `spec` take the object; without scopes everything is taken.
-pub fn covers(spec: &Value, resource: &GroupResource, object: &Value) -> bool {
+pub(super) fn covers(spec: &Value, resource: &GroupResource, object: &Value) -> bool {
     let scopes = spec.list_at(&["scopes"]).iter().filter_map(Value::as_str);
     let selected = spec.list_at(&["scopeSelector", "matchExpressions"]);
     let mut asked = false;

@@ -1,6 +1,7 @@
 //! Storage without disks: claims are bound to volumes that match, volumes are made for claims of
 //! classes that make them, and both are kept as long as somebody uses them.
 
+pub(crate) mod attributes;
 pub(crate) mod claims;
 mod matching;
 pub(crate) mod volumes;

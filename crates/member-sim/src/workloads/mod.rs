@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "the controllers that use all of it are being added one by one")]
 
+mod autoscaler;
 mod cronjob;
 mod daemonset;
 mod deployment;
@@ -35,6 +36,7 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry { name: "endpoints-controller", start: services::endpoints::start },
     Entry { name: "endpointslice-controller", start: services::slices::start },
     Entry { name: "endpointslice-mirroring-controller", start: services::mirroring::start },
+    Entry { name: "horizontal-pod-autoscaler-controller", start: autoscaler::start },
     Entry { name: "job-controller", start: job::start },
     Entry { name: "persistentvolume-binder-controller", start: storage::volumes::start },
     Entry { name: "persistentvolumeclaim-protection-controller", start: storage::claims::start },

@@ -34,6 +34,7 @@ pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     if state.config.role == Role::Member {
         let [service, endpoints @ ..] = api_endpoint(state);
         ensure(state, &service).await?;
+        ensure(state, &service_range(state)).await?;
         // Endpoints may not be loopback addresses; nothing could reach such a server from elsewhere.
         if !state.config.advertise_address.is_loopback() {
             for object in endpoints {
@@ -171,6 +172,16 @@ fn api_services(state: &State) -> Vec<Value> {
         }
     }
     services
+}
+
+/// The range the addresses of Services are taken from.
+fn service_range(state: &State) -> Value {
+    let (network, bits) = state.config.service_cidr;
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [format!("{network}/{bits}")]},
+    })
 }
 
 /// The Service through which pods reach this server.

@@ -33,6 +33,7 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry { name: "cronjob-controller", start: cronjob::start },
     Entry { name: "daemonset-controller", start: daemonset::start },
     Entry { name: "disruption-controller", start: disruption::start },
+    Entry { name: "kubernetes-service-controller", start: services::api_server::start },
     Entry { name: "endpoints-controller", start: services::endpoints::start },
     Entry { name: "endpointslice-controller", start: services::slices::start },
     Entry { name: "endpointslice-mirroring-controller", start: services::mirroring::start },

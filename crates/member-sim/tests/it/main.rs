@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod autoscaler;
 mod faults;
+mod job;
 mod member;
+mod services;
 mod start;
+mod statefulset;
 mod workloads;

@@ -76,21 +76,34 @@ where
 /// Group, resource and subresource.
 type Place = (String, String, String);
 
-/// Who serves which subresource.
+/// Resources of a group and who computes them.
+type Whole = Vec<(String, Arc<dyn Connect>)>;
+
+/// Who serves which subresource, or a whole resource that is only computed.
 #[derive(Default)]
-pub(crate) struct Connectors(RwLock<HashMap<Place, Arc<dyn Connect>>>);
+pub(crate) struct Connectors {
+    below: RwLock<HashMap<Place, Arc<dyn Connect>>>,
+    /// By group.
+    whole: RwLock<HashMap<String, Whole>>,
+}
 
 impl Connectors {
     pub(crate) fn add(&self, (group, resource, sub): (&str, &str, &str), to: Arc<dyn Connect>) {
         let place = (group.to_owned(), resource.to_owned(), sub.to_owned());
-        self.0.write().insert(place, to);
+        self.below.write().insert(place, to);
+    }
+
+    pub(crate) fn add_whole(&self, group: &str, resource: &str, to: Arc<dyn Connect>) {
+        self.whole.write().entry(group.to_owned()).or_default().push((resource.to_owned(), to));
     }
 
     pub(crate) fn find(&self, group: &str, resource: &str, sub: &str) -> Option<Arc<dyn Connect>> {
         if sub.is_empty() {
-            return None;
+            let whole = self.whole.read();
+            let (_, found) = whole.get(group)?.iter().find(|(name, _)| name == resource)?;
+            return Some(found.clone());
         }
-        self.0.read().get(&(group.to_owned(), resource.to_owned(), sub.to_owned())).cloned()
+        self.below.read().get(&(group.to_owned(), resource.to_owned(), sub.to_owned())).cloned()
     }
 }
 

@@ -20,6 +20,7 @@ mod bootstrap;
 pub mod cache;
 mod call;
 mod codec;
+mod computed;
 mod config;
 pub mod connect;
 mod crd;
@@ -39,5 +40,6 @@ mod service;
 mod state;
 mod subresources;
 
+pub use computed::Computed;
 pub use config::{Config, Role};
 pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};

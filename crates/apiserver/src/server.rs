@@ -21,6 +21,7 @@ use crate::auth::rbac::{self, Rbac};
 use crate::auth::token::TokenIssuer;
 use crate::auth::{Authenticator, Authorizer, Clock, ExtraAuthorizer, Identity, Objects};
 use crate::cache::{Caches, Reading};
+use crate::computed::{self, Computed};
 use crate::config::Config;
 use crate::connect::{Connect, Connectors};
 use crate::http::body::Body;
@@ -371,6 +372,15 @@ impl Handle {
     /// Serves the connections to a subresource from now on: (group, resource, subresource).
     pub fn connect(&self, place: (&str, &str, &str), connect: Arc<dyn Connect>) {
         self.state.connectors.add(place, connect);
+    }
+
+    /// Serves a resource that is worked out on request.
+    pub fn compute(&self, computed: Computed) {
+        let served = Arc::new(computed::serve(&computed));
+        let Computed { gvk, plural, place, answer, .. } = computed;
+        self.state.connectors.add_whole(&gvk.group, &plural, answer);
+        self.state.registry.place(&gvk.group, place);
+        self.state.registry.replace(&[], vec![served]);
     }
 
     /// The table of what is served, for programs that add to it.

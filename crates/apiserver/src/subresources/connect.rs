@@ -55,6 +55,9 @@ pub(crate) async fn connect(
 }
 
 async fn find_object(call: &Call) -> Result<Option<Value>, Status> {
+    if call.served.storage.is_none() {
+        return Ok(None);
+    }
     let found = write::load(call, call.namespace(), call.name()).await?;
     if found.is_none() && call.served.source != Source::Native {
         return Err(Status::not_found(&call.served.group_resource(), call.name()));
@@ -97,6 +100,10 @@ fn no_content() -> http::Response<Body> {
 }
 
 fn admit(call: &Call) -> Result<(), Status> {
+    // Reading what is only computed is no connection.
+    if call.target.subresource.is_empty() {
+        return Ok(());
+    }
     let sub = &call.target.subresource;
     let attributes = write::admission_attributes(call, Operation::Connect, sub, call.name(), false);
     let mut options = Value::Null;

@@ -26,6 +26,7 @@ mod config;
 mod control;
 mod faults;
 mod keys;
+mod kubelet;
 mod listen;
 mod network;
 mod nodes;

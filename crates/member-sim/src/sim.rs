@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::faults::Faults;
 use crate::keys::Keyring;
 use crate::network::Network;
-use crate::{control, listen, nodes, pods, scheduler, workloads};
+use crate::{control, kubelet, listen, nodes, pods, scheduler, workloads};
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
@@ -78,6 +78,7 @@ impl Sim {
         nodes::start(&manager, &faults, &config);
         pods::start(&manager, &faults);
         scheduler::start(&manager, &faults);
+        kubelet::serve(&server.handle(), &manager, &faults);
         workloads::start(&manager);
         if let Some(path) = &config.control {
             control::serve(path, faults.clone(), &shutdown)

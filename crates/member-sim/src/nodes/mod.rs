@@ -69,7 +69,7 @@ fn index_by_node(pods: &Cache) {
     });
 }
 
-fn pods_on(pods: &Cache, node: &str) -> Vec<Arc<Object>> {
+pub(crate) fn pods_on(pods: &Cache, node: &str) -> Vec<Arc<Object>> {
     pods.by_index(BY_NODE, node)
 }
 

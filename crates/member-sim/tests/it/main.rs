@@ -5,6 +5,7 @@
 mod autoscaler;
 mod faults;
 mod job;
+mod kubectl;
 mod member;
 mod services;
 mod start;

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod cores;
+mod members;
 mod store;
 mod table;
 
@@ -19,6 +20,8 @@ struct Cli {
 enum Subject {
     /// Scheduling, policy lookup and rendering, without any I/O
     Cores(cores::Args),
+    /// Simulated members: memory of idle ones, pods brought up per second
+    Members(members::Args),
     /// Writes, reads, ranges, watch fan-out and opening of the store
     Store(store::Args),
 }
@@ -26,6 +29,7 @@ enum Subject {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().subject {
         Subject::Cores(args) => cores::run(args),
+        Subject::Members(args) => members::run(args),
         Subject::Store(args) => store::run(args),
     }
 }

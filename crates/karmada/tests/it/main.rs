@@ -6,6 +6,7 @@ mod client_go;
 mod golden;
 mod kube_rs;
 mod kubectl;
+mod member;
 mod process;
 mod python_client;
 mod real;

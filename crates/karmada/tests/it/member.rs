@@ -1,0 +1,82 @@
+//! `karmada member`: a simulated cluster as a process of its own, reached by kubectl and broken from
+//! the command line.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::server::text;
+
+struct Member {
+    process: Child,
+    data: tempfile::TempDir,
+}
+
+impl Member {
+    fn start() -> Self {
+        let data = tempfile::tempdir().expect("make a directory");
+        let mut process = Command::new(env!("CARGO_BIN_EXE_karmada"))
+            .args(["member", "m1", "--nodes", "2", "--zone", "z1", "--data-dir"])
+            .arg(data.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start karmada member");
+        let stdout = process.stdout.take().expect("its output is ours");
+        let mut greeting = String::new();
+        BufReader::new(stdout).read_line(&mut greeting).expect("read the greeting");
+        assert!(greeting.starts_with("Member m1 is ready"), "{greeting}");
+        Self { process, data }
+    }
+
+    fn kubectl(&self, words: &[&str]) -> Output {
+        let kubeconfig = self.data.path().join("members/m1.config");
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(kubeconfig).args(["--request-timeout", "5s"]).args(words);
+        command.output().expect("run kubectl")
+    }
+
+    fn fault(&self, faults: &[&str]) -> String {
+        let output = fault(self.data.path(), "m1", faults);
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    }
+}
+
+fn fault(data: &Path, member: &str, faults: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_karmada"))
+        .args(["member", "fault", member])
+        .args(faults)
+        .arg("--data-dir")
+        .arg(data)
+        .output()
+        .expect("run karmada member fault")
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_member_is_used_by_kubectl_and_broken_and_healed_from_the_command_line() {
+    let member = Member::start();
+    let nodes = member.kubectl(&["get", "nodes", "-L", "topology.kubernetes.io/zone"]);
+    assert!(text(&nodes).contains("m1-node-2   Ready"), "{}", text(&nodes));
+    assert!(text(&nodes).contains("z1"), "{}", text(&nodes));
+    assert!(member.fault(&["partition", "latency=10ms"]).contains("m1: partition latency=10ms"));
+    let refused = member.kubectl(&["get", "nodes"]);
+    assert!(!refused.status.success() && text(&refused).contains("refused"), "{}", text(&refused));
+    assert!(member.fault(&["heal"]).contains("m1: healthy"));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !member.kubectl(&["get", "nodes"]).status.success() {
+        assert!(Instant::now() < deadline, "it does not come back");
+    }
+    let unknown = fault(member.data.path(), "m1", &["fire"]);
+    assert!(!unknown.status.success() && text(&unknown).contains("there is no fault \"fire\""));
+    let nobody = fault(member.data.path(), "m2", &["heal"]);
+    assert!(!nobody.status.success() && text(&nobody).contains("does it run?"));
+}

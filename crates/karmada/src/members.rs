@@ -71,6 +71,7 @@ impl Members {
             nodes,
             pki_dir: Some(dir.join("pki")),
             store: Some(Arc::new(store)),
+            control: Some(self.dir.join(format!("{name}.sock"))),
             ..Config::named(name)
         };
         let at = |port| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));

@@ -22,6 +22,8 @@ use karmada_member_sim::{Config, Nodes, Sim};
 use karmada_store::Embedded;
 
 use crate::apiserver::write_private;
+use crate::cluster_proxy::Shortcut;
+use crate::member::Files;
 
 /// Where the members are said to be.
 const REGIONS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
@@ -42,14 +44,13 @@ pub(crate) struct MemberArgs {
 #[derive(Default)]
 pub(crate) struct Members {
     sims: BTreeMap<String, Arc<Sim>>,
-    dir: PathBuf,
+    data_dir: PathBuf,
 }
 
 impl Members {
     /// Starts the members, those of an earlier run as they were.
     pub(crate) async fn start(args: &MemberArgs, data_dir: &Path) -> anyhow::Result<Self> {
-        let dir = data_dir.join("members");
-        let mut members = Self { sims: BTreeMap::new(), dir };
+        let mut members = Self { sims: BTreeMap::new(), data_dir: data_dir.to_owned() };
         let names: Vec<String> =
             (1..=args.members).map(|number| format!("member{number}")).collect();
         let starts = names.iter().enumerate().map(|(place, name)| {
@@ -62,20 +63,21 @@ impl Members {
     }
 
     async fn start_one(&self, name: &str, place: usize, nodes: usize) -> anyhow::Result<Sim> {
-        let dir = self.dir.join(name);
-        std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-        let store = Embedded::open(dir.join("store"))?;
+        let files = Files::prepare(&self.data_dir, name)?;
+        let dir = self.data_dir.join("members");
+        let store = Embedded::open(dir.join(format!("{name}.store")))?;
         let (region, zone) = location(place);
         let nodes = Nodes { count: nodes, region, zone, ..Nodes::default() };
         let config = Config {
             nodes,
-            pki_dir: Some(dir.join("pki")),
+            pki_dir: Some(files.pki),
+            control: Some(files.control),
             store: Some(Arc::new(store)),
             control: Some(self.dir.join(format!("{name}.sock"))),
             ..Config::named(name)
         };
         let at = |port| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-        let port_file = dir.join("port");
+        let port_file = dir.join(format!("{name}.port"));
         let known =
             std::fs::read_to_string(&port_file).ok().and_then(|text| text.trim().parse().ok());
         let before = Config { listen: at(known.unwrap_or(0)), ..config.clone() };
@@ -89,12 +91,12 @@ impl Members {
         let port = sim.endpoint().rsplit(':').next().unwrap_or_default().to_owned();
         std::fs::write(&port_file, port)
             .with_context(|| format!("write {}", port_file.display()))?;
-        write_private(&self.kubeconfig(name), &sim.kubeconfig())?;
+        write_private(&files.kubeconfig, &sim.kubeconfig())?;
         Ok(sim)
     }
 
     pub(crate) fn kubeconfig(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.config"))
+        Files::of(&self.data_dir, name).kubeconfig
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -104,6 +106,14 @@ impl Members {
     /// The way to members: these are called in process, all others over HTTPS.
     pub(crate) fn dial(&self) -> Arc<dyn Dial> {
         Arc::new(InProcess(self.sims.clone()))
+    }
+
+    /// The way into the members of this process for requests that others pass on.
+    pub(crate) fn shortcut(&self) -> Shortcut {
+        let sims = self.sims.clone();
+        Arc::new(move |endpoint| {
+            sims.values().find(|sim| sim.endpoint() == endpoint).map(|sim| sim.network())
+        })
     }
 
     /// Joins the members that are not joined yet, and tells the control plane where the others

@@ -22,8 +22,12 @@ use karmada_apiserver::registry::{
 };
 use karmada_kinds::schema::definitions;
 
-/// Subresources that are views of the object; others are served elsewhere.
-const VIEWS: &[&str] = &["status"];
+/// Subresources and what may be done with them: `status` is a view of the object, connections to
+/// `proxy` are served by `cluster_proxy`.
+const SUBRESOURCES: &[(&str, &[&str])] = &[
+    ("status", &["get", "patch", "update"]),
+    ("proxy", &["create", "delete", "get", "patch", "update"]),
+];
 
 /// The natively served resources, ready to be registered.
 pub(crate) fn resources(gates: &Gates) -> Vec<Native> {
@@ -36,13 +40,13 @@ fn native(resource: &'static NativeResource, gates: &Gates) -> Option<Native> {
         .iter()
         .find(|service| service.group == resource.group && service.version == resource.version)?;
     let schema = Schema::parse(&(resource.schema)()).ok()?.with_object_fields();
-    let view = |name: &&&str| VIEWS.contains(*name);
-    let subresources = resource.subresources.iter().filter(view).map(|name| ServedSubresource {
+    let served = SUBRESOURCES.iter().filter(|(name, _)| resource.subresources.contains(name));
+    let subresources = served.map(|(name, verbs)| ServedSubresource {
         name: (*name).to_owned(),
         group: String::new(),
         version: String::new(),
         kind: resource.kind.to_owned(),
-        verbs: ["get", "patch", "update"].map(str::to_owned).to_vec(),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
     });
     Some(Native {
         plural: resource.plural.to_owned(),

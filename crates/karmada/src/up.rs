@@ -19,6 +19,7 @@ use karmada_controllers::registry;
 use karmada_runtime::{Clock, Manager, Metrics};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
+use crate::cluster_proxy;
 use crate::members::{MemberArgs, Members};
 use crate::names;
 use crate::native;
@@ -30,6 +31,9 @@ const CONTEXT: &str = "karmada-apiserver";
 
 /// How long definitions may take until they are served.
 const ESTABLISHING: Duration = Duration::from_secs(30);
+
+/// Role and binding that let the administrator through to members.
+const PROXY_ADMIN: &str = "cluster-proxy-admin";
 
 /// Namespaces the control plane keeps its own objects in.
 const NAMESPACES: [&str; 2] = ["karmada-system", "karmada-cluster"];
@@ -86,6 +90,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let client = Client::in_process(serving.server.handle().acting_as(identity));
     install(&client).await?;
     let members = Members::start(&args.members, &data_dir).await?;
+    cluster_proxy::serve(&serving.server.handle(), members.shortcut());
     start_controllers(&serving, &args.feature_gates, shown, members.dial());
     members.join(&client).await?;
     let programs = data_dir.join("bin");
@@ -156,7 +161,37 @@ async fn install(client: &Client) -> anyhow::Result<()> {
                 .with_context(|| format!("create the namespace {name}"))?;
         }
     }
+    let rbac = |resource| client.api(&Gvr::new("rbac.authorization.k8s.io", "v1", resource));
+    for (resource, object) in
+        [("clusterroles", proxy_role()), ("clusterrolebindings", proxy_role_binding())]
+    {
+        let api = rbac(resource);
+        if api.find(PROXY_ADMIN).await?.is_none() {
+            let created = api.create(&object).await;
+            created.with_context(|| format!("create {resource} {PROXY_ADMIN}"))?;
+        }
+    }
     Ok(())
+}
+
+/// The administrator may reach through to every member; nobody else until told so.
+fn proxy_role() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": PROXY_ADMIN},
+        "rules": [{"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["*"]}],
+    })
+}
+
+fn proxy_role_binding() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": PROXY_ADMIN},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PROXY_ADMIN},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:admin"}],
+    })
 }
 
 /// A definition is served a moment after it was written; nobody should meet the gap.

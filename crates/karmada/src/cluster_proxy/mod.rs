@@ -1,0 +1,230 @@
+//! `clusters/<name>/proxy`: the API of a member, reached through the control plane as whoever asks.
+//! The member sees the impersonator's token and the caller's name; what the caller may do there is
+//! for the member to decide. `clusters/*/proxy` asks all members at once.
+
+mod fan_out;
+mod transport;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::FutureExt as _;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use karmada_api::cluster::{Cluster, LocalSecretReference, SECRET_TOKEN_KEY};
+use karmada_api::meta::Kind as _;
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::GroupResource;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::status::Status;
+use karmada_apiserver::Handle;
+use karmada_apiserver::auth::Identity;
+use karmada_apiserver::connect::{Connect, Connected, Connection};
+use karmada_apiserver::http::body::{self, Body};
+use karmada_member_sim::Network;
+
+/// The way into a member of the same process, by its endpoint.
+pub(crate) type Shortcut = Arc<dyn Fn(&str) -> Option<Network> + Send + Sync>;
+
+/// Groups every caller is in by itself; the member adds them.
+const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
+
+/// Serves `clusters/proxy` of an API server.
+pub(crate) fn serve(handle: &Handle, shortcut: Shortcut) {
+    let proxy = Proxy { handle: handle.clone(), shortcut };
+    handle.connect((Cluster::GROUP, Cluster::PLURAL, "proxy"), Arc::new(proxy));
+}
+
+#[derive(Clone)]
+struct Proxy {
+    handle: Handle,
+    shortcut: Shortcut,
+}
+
+impl Connect for Proxy {
+    fn connect(&self, connection: Connection) -> Connected {
+        let proxy = self.clone();
+        async move {
+            match (connection.name.as_str(), connection.object.as_ref()) {
+                ("*", _) => fan_out::answer(&proxy, connection).await,
+                (name, None) => Err(Status::not_found(&clusters(), name)),
+                (_, Some(object)) => {
+                    let cluster = serde_json::from_value(object.clone())
+                        .map_err(|error| Status::internal(format!("read the cluster: {error}")))?;
+                    proxy.forward(&cluster, connection).await
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+fn clusters() -> GroupResource {
+    GroupResource::new(Cluster::GROUP, Cluster::PLURAL)
+}
+
+impl Proxy {
+    /// Passes a request on to one member and its answer back.
+    async fn forward(
+        &self,
+        cluster: &Cluster,
+        mut connection: Connection,
+    ) -> Result<Response<Body>, Status> {
+        let is_read = matches!(*connection.request.method(), Method::GET | Method::HEAD);
+        if connection.rest.is_empty() && is_read {
+            return Ok(with_slash(&connection));
+        }
+        let wants_upgrade = connection.wants_upgrade().is_some();
+        let client = wants_upgrade.then(|| connection.upgrade());
+        let Connection { request, rest, user, .. } = connection;
+        let request = self.rewrite(cluster, request, &rest, &user)?;
+        match client {
+            Some(client) => {
+                let way = self.open(cluster).await?;
+                transport::switch(way, request, client).await.map_err(unreachable)
+            }
+            None => self.send(cluster, request).await,
+        }
+    }
+
+    /// Sends a request that is ready for the member.
+    async fn send(
+        &self,
+        cluster: &Cluster,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Status> {
+        if let Some(network) = (self.shortcut)(&cluster.spec.api_endpoint) {
+            return network.answer(request).await.map_err(unreachable);
+        }
+        let way = self.open(cluster).await?;
+        transport::send(way, request).await.map_err(unreachable)
+    }
+
+    async fn open(&self, cluster: &Cluster) -> Result<transport::Way, Status> {
+        let secret = cluster.spec.secret_ref.as_ref().and_then(|name| self.secret(name));
+        transport::open(cluster, secret.as_deref()).await.map_err(unreachable)
+    }
+
+    /// Makes the caller's request one of the impersonator for the caller.
+    fn rewrite(
+        &self,
+        cluster: &Cluster,
+        mut request: Request<Body>,
+        rest: &str,
+        user: &Identity,
+    ) -> Result<Request<Body>, Status> {
+        let name = &cluster.metadata.name;
+        if cluster.spec.api_endpoint.is_empty() {
+            let message = format!("API endpoint of cluster {name} should not be empty");
+            return Err(Status::internal(message));
+        }
+        let Some(reference) = &cluster.spec.impersonator_secret_ref else {
+            let message = format!("the impersonatorSecretRef of cluster {name} is nil");
+            return Err(Status::internal(message));
+        };
+        let token = self.secret(reference).and_then(|secret| token(&secret)).ok_or_else(|| {
+            let LocalSecretReference { namespace, name } = reference;
+            Status::internal(format!("failed to get token from secret {namespace}/{name}"))
+        })?;
+        let path = if rest.is_empty() { "/" } else { rest };
+        let target = match request.uri().query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
+        };
+        *request.uri_mut() = target
+            .parse()
+            .map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
+        identify(request.headers_mut(), &token, user);
+        // What this server knows about the caller is not the member's business.
+        request.extensions_mut().clear();
+        Ok(request)
+    }
+
+    fn secret(&self, name: &LocalSecretReference) -> Option<Arc<Value>> {
+        let secrets = GroupResource::new("", "secrets");
+        self.handle.objects().get(&secrets, &name.namespace, &name.name)
+    }
+
+    fn clusters(&self) -> Vec<Cluster> {
+        let found = self.handle.objects().list(&clusters(), None).into_iter();
+        found.filter_map(|cluster| serde_json::from_value((*cluster).clone()).ok()).collect()
+    }
+}
+
+fn token(secret: &Value) -> Option<String> {
+    let token = BASE64.decode(secret.str_at(&["data", SECRET_TOKEN_KEY])?).ok()?;
+    String::from_utf8(token).ok().filter(|token| !token.is_empty())
+}
+
+/// Replaces whatever the caller identified itself with.
+fn identify(headers: &mut HeaderMap, token: &str, user: &Identity) {
+    let own: Vec<_> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("impersonate-") || **name == header::AUTHORIZATION)
+        .cloned()
+        .collect();
+    for name in own {
+        headers.remove(name);
+    }
+    let value = |text: &str| HeaderValue::from_str(text).ok();
+    if let Some(token) = value(&format!("Bearer {token}")) {
+        headers.insert(header::AUTHORIZATION, token);
+    }
+    if let Some(name) = value(&user.user) {
+        headers.insert("impersonate-user", name);
+    }
+    let groups = user.groups.iter().filter(|group| !IMPLIED_GROUPS.contains(&group.as_str()));
+    for group in groups.filter_map(|group| value(group)) {
+        headers.append("impersonate-group", group);
+    }
+}
+
+/// Paths below a proxy are relative to it, so it has to end in a slash.
+fn with_slash(connection: &Connection) -> Response<Body> {
+    let uri = connection.request.uri();
+    let place = match uri.query() {
+        Some(query) => format!("{}/?{query}", uri.path()),
+        None => format!("{}/", uri.path()),
+    };
+    let mut response = body::text(StatusCode::MOVED_PERMANENTLY, "");
+    if let Ok(place) = HeaderValue::from_str(&place) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    response
+}
+
+fn unreachable(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(format!("error trying to reach service: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_arrive_as_themselves_and_as_nobody_else() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer mine"));
+        headers.insert("impersonate-user", HeaderValue::from_static("root"));
+        headers.insert("impersonate-extra-a", HeaderValue::from_static("b"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        let user = Identity::new("ada", ["dev", "system:authenticated", "ops"]);
+        identify(&mut headers, "t", &user);
+        let mut found: Vec<String> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "accept: application/json",
+                "authorization: Bearer t",
+                "impersonate-group: dev",
+                "impersonate-group: ops",
+                "impersonate-user: ada",
+            ]
+        );
+    }
+}

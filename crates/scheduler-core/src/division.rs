@@ -61,10 +61,12 @@ pub fn divide(new_seats: i64, parties: &[Party<'_>], ties: TieOrder) -> Vec<i64>
     let mut claims: BinaryHeap<Claim> =
         (0..parties.len()).map(|index| claim(index, seats[index])).collect();
     while left > 0 {
-        let Some(Claim { index, .. }) = claims.pop() else { break };
+        // The winner bids less for its next seat: one way down the heap instead of two.
+        let Some(mut winner) = claims.peek_mut() else { break };
+        let index = winner.index;
         seats[index] += 1;
         left -= 1;
-        claims.push(claim(index, seats[index]));
+        *winner = claim(index, seats[index]);
     }
     seats
 }

@@ -28,7 +28,7 @@ pub use rules::EnabledRules;
 
 use assign::Assignment;
 use estimate::Demand;
-use reason::{Failure, Rejection};
+use reason::Failure;
 use select::Need;
 use snapshot::{ClusterInfo, Snapshot};
 use trigger::Trigger;
@@ -258,7 +258,8 @@ impl Cycle<'_> {
         mut trace: Option<&mut AffinityAttempt>,
     ) -> Result<Vec<TargetCluster>, Failure> {
         let spec = self.subject.spec;
-        let attempt = rules::Attempt::new(spec, self.placement, affinity, self.subject.peers);
+        let attempt =
+            rules::Attempt::new(spec, self.placement, affinity, self.subject.peers, self.config);
         let counts_sets = self.counts_sets();
         let demand = Demand::of(spec, counts_sets);
         let candidates = self.candidates(&attempt, &demand, trace.as_deref_mut())?;
@@ -304,12 +305,13 @@ impl Cycle<'_> {
         demand: &Demand,
         mut trace: Option<&mut AffinityAttempt>,
     ) -> Result<Vec<Candidate<'c>>, Failure> {
-        let mut candidates = Vec::new();
+        let mut candidates = Vec::with_capacity(self.snapshot.clusters().len());
         let mut refused = Vec::new();
         // Clusters on their way out take no part and give no reason.
         let all = self.snapshot.clusters().iter().enumerate();
         for (place, cluster) in all.filter(|(_, cluster)| !cluster.deleting) {
-            match self.first_refusal(attempt, cluster) {
+            let refusal = attempt.filters.iter().find_map(|filter| filter(attempt, cluster).err());
+            match refusal {
                 Some(rejection) => {
                     if let Some(trace) = trace.as_deref_mut() {
                         trace.clusters.push(self.all_refusals(attempt, cluster));
@@ -332,15 +334,6 @@ impl Cycle<'_> {
         Ok(candidates)
     }
 
-    fn first_refusal(
-        &self,
-        attempt: &rules::Attempt<'_>,
-        cluster: &ClusterInfo,
-    ) -> Option<Rejection> {
-        let mut filters = self.config.rules.rules(self.config).filter_map(|rule| rule.filter);
-        filters.find_map(|filter| filter(attempt, cluster).err())
-    }
-
     fn all_refusals(&self, attempt: &rules::Attempt<'_>, cluster: &ClusterInfo) -> ClusterVerdict {
         let refusals = self.config.rules.rules(self.config).filter_map(|rule| {
             let rejection = (rule.filter?)(attempt, cluster).err()?;
@@ -359,7 +352,7 @@ impl Cycle<'_> {
         demand: &Demand,
         (place, cluster): (usize, &'c Arc<ClusterInfo>),
     ) -> Candidate<'c> {
-        let scores = self.config.rules.rules(self.config).filter_map(|rule| rule.score);
+        let scores = attempt.scores.iter();
         let allocatable = demand.allocatable(cluster, self.estimates, self.config);
         let assigned = if attempt.is_target(cluster) {
             let targets = &self.subject.spec.clusters;

@@ -1,7 +1,7 @@
 //! What the scheduler knows of the member clusters, prepared once per change of a cluster so that
 //! a decision only reads.
 
-use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use karmada_api::affinity::ClusterFacts;
@@ -51,17 +51,17 @@ pub struct ClusterInfo {
     /// The taints that keep workloads away: NoSchedule and NoExecute.
     pub taints: Vec<Taint>,
     pub deleting: bool,
-    /// Kinds by group and version.
-    pub(crate) apis: HashMap<String, HashSet<String>>,
+    /// The kinds it serves.
+    pub(crate) apis: Apis,
     pub(crate) capacity: Option<Capacity>,
 }
 
 impl ClusterInfo {
     pub fn from_cluster(cluster: &Cluster) -> Self {
         let spec = &cluster.spec;
-        let apis = cluster.status.api_enablements.iter().map(|enabled| {
-            let kinds = enabled.resources.iter().map(|resource| resource.kind.clone());
-            (enabled.group_version.clone(), kinds.collect())
+        let apis = cluster.status.api_enablements.iter().flat_map(|enabled| {
+            let kinds = enabled.resources.iter().map(|resource| resource.kind.as_str());
+            kinds.map(|kind| (enabled.group_version.as_str(), kind))
         });
         let keeps_away = |taint: &&Taint| {
             matches!(taint.effect, TaintEffect::NoSchedule | TaintEffect::NoExecute)
@@ -74,7 +74,7 @@ impl ClusterInfo {
             zones: spec.zones.clone(),
             taints: spec.taints.iter().filter(keeps_away).cloned().collect(),
             deleting: cluster.metadata.deletion_timestamp.is_some(),
-            apis: apis.collect(),
+            apis: Apis::new(apis),
             capacity: cluster
                 .status
                 .resource_summary
@@ -96,8 +96,48 @@ impl ClusterInfo {
         }
     }
 
-    pub fn serves(&self, api_version: &str, kind: &str) -> bool {
-        self.apis.get(api_version).is_some_and(|kinds| kinds.contains(kind))
+    pub fn serves(&self, kind: &ServedKind<'_>) -> bool {
+        self.apis.contains(kind)
+    }
+}
+
+/// A kind to ask many clusters for, prepared once.
+#[derive(Debug, Clone, Copy)]
+pub struct ServedKind<'a> {
+    hash: u64,
+    api_version: &'a str,
+    kind: &'a str,
+}
+
+impl<'a> ServedKind<'a> {
+    pub fn new(api_version: &'a str, kind: &'a str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (api_version, kind).hash(&mut hasher);
+        Self { hash: hasher.finish(), api_version, kind }
+    }
+}
+
+/// Kinds by the hash of their names: the question is asked of every cluster in every decision.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Apis(Vec<(u64, Box<str>, Box<str>)>);
+
+impl Apis {
+    fn new<'a>(kinds: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut apis: Vec<(u64, Box<str>, Box<str>)> = kinds
+            .map(|(version, kind)| {
+                (ServedKind::new(version, kind).hash, Box::from(version), Box::from(kind))
+            })
+            .collect();
+        apis.sort_unstable();
+        apis.dedup();
+        Self(apis)
+    }
+
+    fn contains(&self, asked: &ServedKind<'_>) -> bool {
+        let first = self.0.partition_point(|(hash, ..)| *hash < asked.hash);
+        let alike = self.0[first..].iter().take_while(|(hash, ..)| *hash == asked.hash);
+        let mut alike = alike.map(|(_, version, kind)| (&**version, &**kind));
+        alike.any(|found| found == (asked.api_version, asked.kind))
     }
 }
 
@@ -123,6 +163,9 @@ impl ClusterFacts for ClusterInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Capacity {
     pub(crate) pods: i64,
+    /// The two that nearly everything asks for.
+    cpu: i64,
+    memory: i64,
     /// Free amounts of every resource the cluster has at all, sorted by name.
     free: Vec<Amount>,
     /// Free nodes by grade, where the cluster models its resources.
@@ -149,9 +192,13 @@ impl Capacity {
             })
             .collect();
         free.sort();
-        let pods = free.iter().find(|amount| amount.resource == "pods");
+        let amount_of = |name: &str| {
+            free.iter().find(|free| free.resource == name).map_or(0, |free| free.amount)
+        };
         Self {
-            pods: pods.map_or(0, |pods| pods.amount),
+            pods: amount_of("pods"),
+            cpu: amount_of("cpu"),
+            memory: amount_of("memory"),
             free,
             models: Models::new(summary, cluster),
         }
@@ -159,6 +206,11 @@ impl Capacity {
 
     /// How much is left; a resource the cluster does not have at all is zero.
     pub(crate) fn amount_of(&self, resource: &str) -> i64 {
+        match resource {
+            "cpu" => return self.cpu,
+            "memory" => return self.memory,
+            _ => {}
+        }
         let place = self.free.binary_search_by(|free| free.resource.as_str().cmp(resource));
         place.map_or(0, |index| self.free[index].amount)
     }

@@ -5,8 +5,7 @@ use crate::reason::Rejection;
 use crate::snapshot::ClusterInfo;
 
 pub(super) fn filter(attempt: &Attempt<'_>, cluster: &ClusterInfo) -> Result<(), Rejection> {
-    let resource = &attempt.spec.resource;
-    if attempt.is_target(cluster) || cluster.serves(&resource.api_version, &resource.kind) {
+    if cluster.serves(&attempt.kind) || attempt.is_target(cluster) {
         return Ok(());
     }
     Err(Rejection::NoApi)

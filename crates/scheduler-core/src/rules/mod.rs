@@ -15,15 +15,18 @@ use karmada_api::policy::{ClusterAffinity, Placement};
 use karmada_api::work::ResourceBindingSpec;
 
 use crate::reason::Rejection;
-use crate::snapshot::ClusterInfo;
+use crate::snapshot::{ClusterInfo, ServedKind};
 use crate::{Config, Peers};
 
 pub(crate) const MAX_SCORE: i64 = 100;
 
 /// What all rules of one attempt read, prepared once.
 pub(crate) struct Attempt<'a> {
-    pub(crate) spec: &'a ResourceBindingSpec,
     pub(crate) placement: &'a Placement,
+    pub(crate) kind: ServedKind<'a>,
+    /// The rules that are asked, in order.
+    pub(crate) filters: Vec<Filter>,
+    pub(crate) scores: Vec<Score>,
     pub(crate) targets: HashSet<&'a str>,
     pub(crate) evicting: HashSet<&'a str>,
     /// The affinities of which one must match, by tier; `None` accepts every cluster.
@@ -39,10 +42,14 @@ impl<'a> Attempt<'a> {
         placement: &'a Placement,
         affinity_name: Option<&str>,
         peers: &'a Peers,
+        config: &Config,
     ) -> Self {
+        let rules = || config.rules.rules(config);
         Self {
-            spec,
             placement,
+            kind: ServedKind::new(&spec.resource.api_version, &spec.resource.kind),
+            filters: rules().filter_map(|rule| rule.filter).collect(),
+            scores: rules().filter_map(|rule| rule.score).collect(),
             targets: spec.clusters.iter().map(|target| target.name.as_str()).collect(),
             evicting: spec
                 .graceful_eviction_tasks
@@ -71,8 +78,8 @@ impl<'a> Attempt<'a> {
     }
 }
 
-type Filter = fn(&Attempt<'_>, &ClusterInfo) -> Result<(), Rejection>;
-type Score = fn(&Attempt<'_>, &ClusterInfo) -> i64;
+pub(crate) type Filter = fn(&Attempt<'_>, &ClusterInfo) -> Result<(), Rejection>;
+pub(crate) type Score = fn(&Attempt<'_>, &ClusterInfo) -> i64;
 
 /// A rule by the name users know from `--plugins`.
 pub(crate) struct Rule {

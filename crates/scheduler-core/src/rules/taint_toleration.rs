@@ -6,7 +6,7 @@ use crate::reason::Rejection;
 use crate::snapshot::ClusterInfo;
 
 pub(super) fn filter(attempt: &Attempt<'_>, cluster: &ClusterInfo) -> Result<(), Rejection> {
-    if attempt.is_target(cluster) {
+    if cluster.taints.is_empty() || attempt.is_target(cluster) {
         return Ok(());
     }
     let tolerations = &attempt.placement.cluster_tolerations;

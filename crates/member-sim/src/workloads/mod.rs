@@ -1,7 +1,5 @@
 //! The controllers of a cluster that runs workloads, each reading and writing nothing but the API.
 
-#![allow(dead_code, reason = "the controllers that use all of it are being added one by one")]
-
 mod autoscaler;
 mod cronjob;
 mod daemonset;

@@ -19,10 +19,6 @@ pub(crate) fn controller_of(meta: &Meta) -> Option<&OwnerReference> {
     meta.owner_references.iter().find(|owner| owner.controller == Some(true))
 }
 
-pub(crate) fn is_controlled_by(meta: &Meta, owner: &Object) -> bool {
-    controller_of(meta).is_some_and(|controller| controller.uid == owner.uid())
-}
-
 /// The reference an object carries to the owner that manages it.
 pub(crate) fn controller_reference(owner: &Object) -> Value {
     json!({

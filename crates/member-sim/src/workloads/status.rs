@@ -39,11 +39,3 @@ pub(crate) fn settle(result: Result<Value>) -> Result<Option<Value>> {
         Err(error) => Err(error),
     }
 }
-
-/// Leaves out what is empty, as the API server would.
-pub(crate) fn without_nulls(mut status: Value) -> Value {
-    if let Some(fields) = status.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-    status
-}

@@ -1,7 +1,5 @@
 //! How much simulated pods use, and how many of them a metric asks for.
 
-use std::collections::BTreeMap;
-
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::quantity::Quantity;
 use karmada_apimachinery::{Value, json};
@@ -157,7 +155,7 @@ pub(super) fn pod(name: &str, cpu: &str, request: &str, ready: bool) -> Pod {
     Pod::from_value(&json!({
         "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/usage-cpu": cpu}},
         "spec": {"containers": [{"name": "c", "resources": {"requests":
-            if request.is_empty() { BTreeMap::new() } else { BTreeMap::from([("cpu", request)]) }}}]},
+            if request.is_empty() { json!({}) } else { json!({"cpu": request}) }}}]},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
     }))
 }

@@ -102,12 +102,12 @@ fn follow_jobs(known: &Known<'_>, plan: &mut Plan) -> Vec<Value> {
 }
 
 fn end_of(job: &Value) -> &str {
-    let ends = job.list_at(&["status", "conditions"]).iter().filter_map(|condition| {
+    let mut ends = job.list_at(&["status", "conditions"]).iter().filter_map(|condition| {
         let name = condition.str_at(&["type"])?;
         let holds = condition.str_at(&["status"]) == Some("True");
         (holds && matches!(name, "Complete" | "Failed")).then_some(name)
     });
-    ends.last().unwrap_or_default()
+    ends.next_back().unwrap_or_default()
 }
 
 /// Picks the oldest finished jobs beyond the limits.
@@ -242,7 +242,11 @@ mod tests {
         let status = json!({"active": [{"name": "r", "uid": "r"}]});
         let plan = |policy: &str| {
             let cron = cron(json!({"concurrencyPolicy": policy}), status.clone());
-            decide(&Known { cron: &cron, jobs: &[running.clone()], now: at("00:10:00") })
+            decide(&Known {
+                cron: &cron,
+                jobs: std::slice::from_ref(&running),
+                now: at("00:10:00"),
+            })
         };
         assert_eq!(plan("Forbid").due, None);
         assert_eq!(plan("Forbid").events[0].1, "JobAlreadyActive");

@@ -29,7 +29,7 @@ pub(crate) fn start(manager: &Manager) {
     let (queue, claims) = (controller.queue().clone(), ctx.storage.claims.clone());
     let wake_unbound = move || {
         for claim in claims.cache().list() {
-            if claim.meta().annotations.get(BIND_COMPLETED).is_none() {
+            if !claim.meta().annotations.contains_key(BIND_COMPLETED) {
                 queue.add(ObjectKey::of(&claim));
             }
         }

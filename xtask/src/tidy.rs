@@ -13,6 +13,7 @@ use crate::metadata::{Member, ThirdParty, members, root, third_parties};
 const LAYERS: &[&[&str]] = &[
     &["karmada-apimachinery", "karmada-api"],
     &[
+        "karmada-cel",
         "karmada-kinds",
         "karmada-scheduler-core",
         "karmada-propagation",
@@ -31,6 +32,7 @@ const LAYERS: &[&[&str]] = &[
 const PURE: &[&str] = &[
     "karmada-apimachinery",
     "karmada-api",
+    "karmada-cel",
     "karmada-kinds",
     "karmada-scheduler-core",
     "karmada-propagation",

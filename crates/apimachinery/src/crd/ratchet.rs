@@ -5,11 +5,7 @@ use serde_json::Value;
 use crate::schema::{Additional, Extensions, Schema};
 
 /// The earlier form of a list element; only lists that are maps let one find it.
-pub(super) fn correlated_item<'o>(
-    item: &Value,
-    old: &'o Value,
-    schema: &Schema,
-) -> Option<&'o Value> {
+pub fn correlated_item<'o>(item: &Value, old: &'o Value, schema: &Schema) -> Option<&'o Value> {
     let Extensions { list_type, list_map_keys, .. } = &schema.extensions;
     if list_type.as_deref() != Some("map") {
         return None;
@@ -24,7 +20,7 @@ pub(super) fn correlated_item<'o>(
 
 /// Whether a value is as it was. Compat: fields the schema does not describe count as changed, so objects
 /// with preserved fields are judged anew.
-pub(super) fn is_unchanged(value: &Value, old: &Value, schema: &Schema) -> bool {
+pub fn is_unchanged(value: &Value, old: &Value, schema: &Schema) -> bool {
     match (value, old) {
         (Value::Array(items), Value::Array(old_items)) => {
             if items.len() != old_items.len() {

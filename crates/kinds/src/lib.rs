@@ -6,8 +6,11 @@
 pub mod admission;
 pub mod convert;
 pub mod defaults;
+pub mod expressions;
 pub mod fields;
+pub mod limits;
 pub mod ownership;
+pub mod quota;
 pub mod resource;
 pub mod schema;
 pub mod service;

@@ -1,17 +1,19 @@
-//! Group `admissionregistration.k8s.io`: policies written in CEL and their bindings. Expressions
-//! are only required to be there; compiling them is up to the engine that evaluates them.
+//! Group `admissionregistration.k8s.io`: policies written in CEL and their bindings.
 
 use std::collections::BTreeSet;
 
 use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::names;
+use karmada_cel::{Declarations, Type};
+
+use crate::expressions::{self, Available, Gives};
 
 use super::meta::{self, Scope};
 use super::place::{At, Errors, same};
 use super::selectors;
 use super::webhooks::{
-    FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, check_match_conditions,
-    check_rule_with_operations,
+    FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, check_expression,
+    check_match_conditions, check_rule_with_operations,
 };
 
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -62,8 +64,14 @@ fn check_status(status: &At<'_>, errs: &mut Errors) {
     meta::conditions(&status.field("conditions"), errs);
 }
 
-/// What both kinds of policy have in common.
-fn check_common(spec: &At<'_>, old: Option<&At<'_>>, mutating: bool, errs: &mut Errors) {
+/// What both kinds of policy have in common; returns the variables its expressions know.
+fn check_common(
+    spec: &At<'_>,
+    old: Option<&At<'_>>,
+    mutating: bool,
+    errs: &mut Errors,
+) -> Declarations {
+    let available = Available { params: spec.field("paramKind").is_set(), namespace: true };
     let policy = spec.field("failurePolicy");
     if policy.is_set() {
         errs.one_of(&policy, &FAILURE_POLICIES);
@@ -91,8 +99,9 @@ fn check_common(spec: &At<'_>, old: Option<&At<'_>>, mutating: bool, errs: &mut 
             .all(|field| same(spec.field(field).value, old.at(&["spec", field]).value))
     });
     if !kept {
-        check_match_conditions(&spec.field("matchConditions"), errs);
+        check_match_conditions(&spec.field("matchConditions"), available, errs);
     }
+    let mut computed: Vec<(String, Type)> = Vec::new();
     for variable in spec.field("variables").items() {
         let (name, expression) = (variable.field("name"), variable.field("expression"));
         if name.text().trim().is_empty() {
@@ -102,14 +111,19 @@ fn check_common(spec: &At<'_>, old: Option<&At<'_>>, mutating: bool, errs: &mut 
         }
         if expression.text().trim().is_empty() {
             errs.required(&expression, "expression is not specified");
+        } else {
+            let known = expressions::declarations(available, &computed);
+            let found = check_expression(&expression, &known, Gives::Anything, errs);
+            computed.push((name.text().to_owned(), found.unwrap_or(Type::Dyn)));
         }
     }
+    expressions::declarations(available, &computed)
 }
 
 fn check_validating(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
     meta::check_plain(object, Scope::Cluster, names::subdomain_name, errs);
     let spec = object.field("spec");
-    check_common(&spec, old, false, errs);
+    let known = check_common(&spec, old, false, errs);
     let (validations, annotations) = (spec.field("validations"), spec.field("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -117,7 +131,7 @@ fn check_validating(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
         return errs.required(&annotations, detail);
     }
     for validation in validations.items() {
-        check_validation(&validation, errs);
+        check_validation(&validation, &known, errs);
     }
     if annotations.len() > 20 {
         errs.invalid_value(&annotations, "must not have more than 20 auditAnnotations");
@@ -137,6 +151,8 @@ fn check_validating(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
             errs.required(&value, "valueExpression is not specified");
         } else if expression.len() > 5 * 1024 {
             errs.required(&value, "must not exceed 5120 bytes in length");
+        } else {
+            check_expression(&value, &known, Gives::TextOrNull, errs);
         }
         if !keys.insert(key.text()) {
             errs.push(FieldError::duplicate(&key.path, key.text()));
@@ -144,14 +160,18 @@ fn check_validating(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
     }
 }
 
-fn check_validation(validation: &At<'_>, errs: &mut Errors) {
+fn check_validation(validation: &At<'_>, known: &Declarations, errs: &mut Errors) {
     let expression = validation.field("expression");
     if expression.text().trim().is_empty() {
         errs.required(&expression, "expression is not specified");
+    } else {
+        check_expression(&expression, known, Gives::Bool, errs);
     }
     let message_expression = validation.field("messageExpression");
     if !message_expression.is_empty() && message_expression.text().trim().is_empty() {
         errs.invalid_text(&message_expression, "must be non-empty if specified");
+    } else if !message_expression.is_empty() {
+        check_expression(&message_expression, known, Gives::Text, errs);
     }
     let message = validation.field("message");
     let trimmed = message.text().trim();
@@ -250,18 +270,18 @@ pub(crate) fn mutating_update(_: &str, new: &At<'_>, old: &At<'_>, errs: &mut Er
 fn check_mutating(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
     meta::check_plain(object, Scope::Cluster, names::subdomain_name, errs);
     let spec = object.field("spec");
-    check_common(&spec, old, true, errs);
+    let known = check_common(&spec, old, true, errs);
     let mutations = spec.field("mutations");
     if mutations.is_empty() {
         errs.required(&mutations, "mutations must contain at least one item");
     }
     for mutation in mutations.items() {
-        check_mutation(&mutation, errs);
+        check_mutation(&mutation, &known, errs);
     }
     errs.required_one_of(&spec.field("reinvocationPolicy"), &REINVOCATION_POLICIES);
 }
 
-fn check_mutation(mutation: &At<'_>, errs: &mut Errors) {
+fn check_mutation(mutation: &At<'_>, known: &Declarations, errs: &mut Errors) {
     let kind = mutation.field("patchType");
     let (own, other) = match kind.text() {
         "" => return errs.required(&kind, ""),
@@ -274,6 +294,8 @@ fn check_mutation(mutation: &At<'_>, errs: &mut Errors) {
         errs.required(&at, format!("must be specified when patchType is {}", kind.text()));
     } else if at.field("expression").text().trim().is_empty() {
         errs.required(&at.field("expression"), "");
+    } else {
+        check_expression(&at.field("expression"), known, Gives::Anything, errs);
     }
     if mutation.field(other).is_set() {
         let detail = format!("must not be specified when patchType is {}", kind.text());

@@ -1,16 +1,19 @@
 //! Group `resource.k8s.io`: DeviceClass, ResourceClaim and ResourceClaimTemplate. Selectors are
-//! only required to be there; their expressions are compiled elsewhere.
+//! compiled with a device of any shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::{Value, names};
 
+use crate::expressions::Gives;
+
 use super::core::scheduling::check_node_selector;
 use super::core::volumes::check_driver_name;
 use super::meta::{self, Scope};
 use super::net;
 use super::place::{At, Errors, same};
+use super::webhooks::check_expression;
 
 const MAX_REQUESTS: usize = 32;
 const MAX_PARAMETERS: usize = 10 * 1024;
@@ -228,6 +231,9 @@ fn check_selectors(selectors: &At<'_>, errs: &mut Errors) {
             errs.required(&cel, "");
         } else if cel.field("expression").len() > MAX_PARAMETERS {
             errs.too_long(&cel.field("expression"), MAX_PARAMETERS);
+        } else {
+            let known = [("device".to_owned(), karmada_cel::Type::Dyn)].into();
+            check_expression(&cel.field("expression"), &known, Gives::Bool, errs);
         }
     }
 }

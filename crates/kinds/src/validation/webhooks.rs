@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 
 use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::names;
+use karmada_cel::{Declarations, Type};
 
 use super::meta::{self, Scope};
 use super::place::{At, Errors, same};
 use super::selectors;
+use crate::expressions::{self, Available, Gives};
 
 pub(crate) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(crate) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
@@ -95,7 +97,7 @@ fn check_hook(hook: &At<'_>, leniency: Leniency, errs: &mut Errors) {
     errs.one_of(&hook.field("reinvocationPolicy"), &REINVOCATION_POLICIES);
     check_client(&hook.field("clientConfig"), errs);
     if !leniency.match_conditions {
-        check_match_conditions(&hook.field("matchConditions"), errs);
+        check_match_conditions(&hook.field("matchConditions"), Available::default(), errs);
     }
 }
 
@@ -283,8 +285,9 @@ fn check_resources(resources: &At<'_>, errs: &mut Errors) {
     }
 }
 
-/// Conditions under which a webhook or policy is asked; their expressions are compiled elsewhere.
-pub(crate) fn check_match_conditions(conditions: &At<'_>, errs: &mut Errors) {
+/// Conditions under which a webhook or policy is asked.
+pub(crate) fn check_match_conditions(conditions: &At<'_>, available: Available, errs: &mut Errors) {
+    let known = expressions::declarations(available, &[]);
     if conditions.len() > 64 {
         errs.too_many(conditions, 64);
     }
@@ -293,12 +296,30 @@ pub(crate) fn check_match_conditions(conditions: &At<'_>, errs: &mut Errors) {
         let (expression, name) = (condition.field("expression"), condition.field("name"));
         if expression.text().trim().is_empty() {
             errs.required(&expression, "");
+        } else {
+            check_expression(&expression, &known, Gives::Bool, errs);
         }
         if errs.required_text(&name) {
             errs.messages(&name, &names::qualified_name(name.text()));
             if !seen.insert(name.text()) {
                 errs.push(FieldError::duplicate(&name.path, name.text()));
             }
+        }
+    }
+}
+
+/// Compiles an expression and reports what is wrong with it; returns its type.
+pub(crate) fn check_expression(
+    at: &At<'_>,
+    known: &Declarations,
+    gives: Gives,
+    errs: &mut Errors,
+) -> Option<Type> {
+    match expressions::compile_as(at.text(), known, gives) {
+        Ok(program) => Some(program.result),
+        Err(why) => {
+            errs.invalid_text(at, why);
+            None
         }
     }
 }

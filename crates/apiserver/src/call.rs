@@ -1,5 +1,6 @@
 //! One request on its way to its handler: who asks, for what, and what to tell them beside the answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,6 +26,7 @@ pub(crate) struct Call {
     pub(crate) served: Arc<Served>,
     pub(crate) body: Bytes,
     warnings: Mutex<Vec<String>>,
+    annotations: Mutex<BTreeMap<String, String>>,
 }
 
 impl Call {
@@ -35,7 +37,17 @@ impl Call {
         served: Arc<Served>,
         body: Bytes,
     ) -> Self {
-        Self { state, target, query, headers, user, served, body, warnings: Mutex::default() }
+        Self {
+            state,
+            target,
+            query,
+            headers,
+            user,
+            served,
+            body,
+            warnings: Mutex::default(),
+            annotations: Mutex::default(),
+        }
     }
 
     /// The same request, about another resource of the same namespace.
@@ -49,6 +61,7 @@ impl Call {
             served,
             body: self.body.clone(),
             warnings: Mutex::default(),
+            annotations: Mutex::default(),
         }
     }
 
@@ -92,6 +105,11 @@ impl Call {
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
+    }
+
+    /// Leaves a note for the audit log.
+    pub(crate) fn annotate(&self, key: &str, value: String) {
+        self.annotations.lock().insert(key.to_owned(), value);
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {

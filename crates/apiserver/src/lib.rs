@@ -26,6 +26,7 @@ pub mod connect;
 mod crd;
 mod discovery;
 mod endpoints;
+mod expiry;
 mod handlers;
 pub mod http;
 mod internal;

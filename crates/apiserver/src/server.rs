@@ -31,7 +31,7 @@ use crate::registry::{
     VersionPlace,
 };
 use crate::state::{CachedObjects, Parts, State};
-use crate::{admission, bootstrap, service};
+use crate::{admission, bootstrap, expiry, service};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -130,6 +130,7 @@ impl Builder {
     /// Opens the caches, writes what is missing of the bootstrap content and becomes ready.
     pub async fn start(self) -> Result<Server, Error> {
         let stop = CancellationToken::new();
+        let fresh = self.store.revision() <= 1;
         let caches = Caches::start(self.store.clone(), stop.clone());
         let registry = Arc::new(Registry::default());
         let objects: Arc<dyn Objects> = Arc::new(CachedObjects(registry.clone()));
@@ -178,10 +179,13 @@ impl Builder {
         let handle = Handle { state };
         crate::crd::start(&handle.state).await;
         bootstrap::run(&handle.state).await?;
-        // What was written so far nobody can have read: its history is of no use.
-        let revision = handle.state.store.revision();
-        handle.state.store.compact(revision).await.map_err(Error::Compact)?;
+        if fresh {
+            // What was written so far nobody can have read: its history is of no use.
+            let revision = handle.state.store.revision();
+            handle.state.store.compact(revision).await.map_err(Error::Compact)?;
+        }
         tokio::spawn(compact_regularly(handle.state.clone()));
+        tokio::spawn(expiry::run(handle.state.clone()));
         handle.state.set_ready();
         Ok(Server { handle })
     }

@@ -9,7 +9,8 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Chain;
+use crate::admission::policies::Policies;
+use crate::admission::{Chain, webhooks};
 use crate::allocator::Pools;
 use crate::auth::authenticate::Authentication;
 use crate::auth::guard::Guard;
@@ -45,6 +46,8 @@ pub(crate) struct State {
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
     pub(crate) connectors: Connectors,
+    pub(crate) policies: Policies,
+    pub(crate) webhooks: webhooks::Client,
     ready: AtomicBool,
 }
 
@@ -96,6 +99,8 @@ impl State {
             converter: parts.converter,
             extra_metrics: parts.extra_metrics,
             connectors: parts.connectors,
+            policies: Policies::default(),
+            webhooks: webhooks::Client::default(),
             ready: AtomicBool::new(false),
         }
     }

@@ -1,10 +1,18 @@
 //! Admission: steps that may change or refuse a write after it was authorized.
 //!
 //! Mutating steps run first, in order, then the object is prepared and validated, then the
-//! validating ones run on what will be stored.
+//! validating ones run on what will be stored. Policies and webhooks come behind the steps of the
+//! server and of the embedding program.
 
 mod defaults;
 mod lifecycle;
+mod limits;
+mod matching;
+pub(crate) mod policies;
+mod quota;
+mod request;
+pub(crate) mod run;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 
@@ -85,7 +93,8 @@ pub trait Admission: Send + Sync + 'static {
 pub fn built_in(role: Role, objects: Arc<dyn Objects>) -> Vec<Arc<dyn Admission>> {
     vec![
         Arc::new(lifecycle::NamespaceLifecycle { objects: objects.clone() }),
-        Arc::new(defaults::Defaults { objects, role }),
+        Arc::new(defaults::Defaults { objects: objects.clone(), role }),
+        Arc::new(limits::Limits { objects }),
     ]
 }
 

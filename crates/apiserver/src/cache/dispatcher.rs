@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cache, Reading};
 
+/// How much history a cache reads at its start.
+const REPLAYED: i64 = 20_000;
+
 /// All caches of a server.
 pub struct Caches {
     store: Arc<dyn Store>,
@@ -108,12 +111,38 @@ impl Caches {
     pub async fn open(&self, prefix: &str, reading: Reading) -> karmada_store::Result<Arc<Cache>> {
         let _between_events = self.gate.lock().await;
         let cache = Arc::new(Cache::new(prefix.to_owned(), reading));
-        let list = self.store.range(RangeQuery::prefix(prefix)).await?;
-        cache.reset(&list.items, list.revision);
+        self.fill(&cache).await?;
         if let Some(older) = self.by_prefix.write().insert(prefix.to_owned(), cache.clone()) {
             older.close();
         }
         Ok(cache)
+    }
+
+    /// Fills a new cache with what is stored and, after a restart, with the history the store still
+    /// has: clients go on from where they were.
+    async fn fill(&self, cache: &Cache) -> karmada_store::Result<()> {
+        let prefix = cache.prefix.as_str();
+        let list = self.store.range(RangeQuery::prefix(prefix)).await?;
+        let oldest = self.store.compacted_revision();
+        if list.revision - oldest > REPLAYED || list.revision <= oldest {
+            cache.reset(&list.items, list.revision);
+            return Ok(());
+        }
+        let start = match oldest {
+            0 => Vec::new(),
+            oldest => self.store.range(RangeQuery::prefix(prefix).at(oldest)).await?.items,
+        };
+        cache.reset(&start, oldest);
+        let mut updates = self.store.watch(prefix, oldest).await?;
+        self.store.request_progress();
+        while let Some(update) = updates.next().await {
+            match update? {
+                Update::Event(event) if event.revision() <= list.revision => cache.apply(&event),
+                Update::Progress(revision) if revision < list.revision => {}
+                Update::Event(_) | Update::Progress(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Forgets a resource.

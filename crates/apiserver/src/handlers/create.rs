@@ -13,7 +13,7 @@ use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
 use crate::registry::Source;
-use crate::{codec, managed};
+use crate::{admission, codec, managed};
 
 /// How often a generated name may collide before the server gives up.
 const NAME_ATTEMPTS: usize = 8;
@@ -69,9 +69,7 @@ pub(crate) async fn create_object(
     }
     let attributes =
         write::admission_attributes(call, Operation::Create, "", object.name(), options.dry_run);
-    for warning in call.state.admission.admit(&attributes, &mut object, None)? {
-        call.warn(warning);
-    }
+    admission::run::admit(call, &attributes, &mut object, None).await?;
     insert(call, object, options).await
 }
 
@@ -111,9 +109,7 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
         if !built_in {
             call.served.to_storage(&mut object);
         }
-        for warning in call.state.admission.validate(&attributes, &object, None)? {
-            call.warn(warning);
-        }
+        admission::run::validate(call, &attributes, &object, None).await?;
         if !matches!(said_version.as_str(), "" | "0") {
             return Err(Status::unexplained(
                 "resourceVersion should not be set on objects to be created",

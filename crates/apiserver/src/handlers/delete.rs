@@ -13,9 +13,9 @@ use super::write::{self, Current, Written};
 use super::{Answer, list, present};
 use crate::admission::Operation;
 use crate::call::Call;
-use crate::codec;
 use crate::http::negotiate::Transforms;
 use crate::registry::Propagation;
+use crate::{admission, codec};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -87,14 +87,8 @@ pub(crate) async fn delete_object(
         let attributes =
             write::admission_attributes(call, Operation::Delete, "", name, options.dry_run);
         let mut nothing = Value::Null;
-        let mut warnings =
-            call.state.admission.admit(&attributes, &mut nothing, Some(&current.value))?;
-        warnings.extend(call.state.admission.validate(
-            &attributes,
-            &nothing,
-            Some(&current.value),
-        )?);
-        warnings.into_iter().for_each(|warning| call.warn(warning));
+        admission::run::admit(call, &attributes, &mut nothing, Some(&current.value)).await?;
+        admission::run::validate(call, &attributes, &nothing, Some(&current.value)).await?;
         check_preconditions(call, options, &current)?;
         let step = decide(call, &current.value, options);
         let (written, pending) = match step {

@@ -14,7 +14,7 @@ use super::{Answer, create, meta, present};
 use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
-use crate::{codec, managed};
+use crate::{admission, codec, managed};
 
 /// How often a change is tried anew when others write at the same time.
 const ATTEMPTS: usize = 32;
@@ -140,11 +140,9 @@ async fn attempt(
 ) -> Result<Option<Value>, Status> {
     check_preconditions(call, change, current, &new)?;
     let dry_run = change.options.dry_run;
-    let attributes =
-        write::admission_attributes(call, Operation::Update, change.subresource, name, dry_run);
-    for warning in call.state.admission.admit(&attributes, &mut new, Some(&old))? {
-        call.warn(warning);
-    }
+    let asked = &call.target.subresource;
+    let attributes = write::admission_attributes(call, Operation::Update, asked, name, dry_run);
+    admission::run::admit(call, &attributes, &mut new, Some(&old)).await?;
     let built_in = call.served.is_judged_as_stored();
     if built_in {
         call.served.to_storage(&mut new);
@@ -164,9 +162,7 @@ async fn attempt(
     }
     call.state.guard.after_validation(&request, &new, Some(old))?;
     let allocation = call.state.allocate(call, &mut new, Some(old), dry_run)?;
-    for warning in call.state.admission.validate(&attributes, &new, Some(old))? {
-        call.warn(warning);
-    }
+    admission::run::validate(call, &attributes, &new, Some(old)).await?;
     if !built_in {
         call.served.to_storage(&mut new);
     }

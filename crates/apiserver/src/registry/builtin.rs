@@ -8,6 +8,7 @@ use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::{Value, decode, json};
+use karmada_cel::schema::SchemaRules;
 use karmada_kinds::{
     Resource, convert, defaults, fields, schema, strategy, table, validation, warnings,
 };
@@ -122,7 +123,7 @@ impl Strategy for BuiltIn {
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         if self.is_definition() {
-            return crd::validate_create(object, &crd::NoRules);
+            return crd::validate_create(object, &SchemaRules::default());
         }
         validation::validate_create(self.judged_group(), self.resource.kind, object)
     }
@@ -130,7 +131,7 @@ impl Strategy for BuiltIn {
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
         match subresource {
             "status" if self.is_definition() => crd::validate_status_update(new, old),
-            _ if self.is_definition() => crd::validate_update(new, old, &crd::NoRules),
+            _ if self.is_definition() => crd::validate_update(new, old, &SchemaRules::default()),
             _ => validation::validate_update(
                 self.judged_group(),
                 self.resource.kind,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karmada_apimachinery::crd::{CustomResource, NoRules, ScalePaths, at_dotted};
+use karmada_apimachinery::crd::{CustomResource, ScalePaths, at_dotted};
 use karmada_apimachinery::decode::Problems;
 use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
@@ -12,6 +12,7 @@ use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::time::{human_duration, parse_time};
 use karmada_apimachinery::{Value, json, names};
+use karmada_cel::schema::SchemaRules;
 use karmada_kinds::schema;
 
 use super::{Column, Propagation, Rules, Served, ServedSubresource, Source, Storage, Strategy};
@@ -36,6 +37,7 @@ pub struct Custom {
     selectable: Vec<(Arc<str>, String)>,
     versions: Vec<String>,
     converter: Option<Arc<dyn Converter>>,
+    rules: SchemaRules,
 }
 
 impl Custom {
@@ -121,6 +123,7 @@ impl Custom {
                 .filter_map(|v| v.str_at(&["name"]).map(str::to_owned))
                 .collect(),
             converter: converter.cloned(),
+            rules: SchemaRules::default(),
             stored,
             own,
         };
@@ -280,23 +283,25 @@ impl Strategy for Custom {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        self.own.validate_create(object, &NoRules)
+        self.own.validate_create(object, &self.rules)
     }
 
     fn validate_update(&self, subresource: &str, new: &Value, old: &Value) -> Vec<FieldError> {
         match subresource {
-            "status" => self.own.validate_status_update(new, old, &NoRules),
+            "status" => self.own.validate_status_update(new, old, &self.rules),
             _ => {
                 // Compat: metadata are judged once for all kinds and once more for custom ones.
                 let mut errors = metadata_errors(new, old);
-                errors.extend(self.own.validate_update(new, old, &NoRules));
+                errors.extend(self.own.validate_update(new, old, &self.rules));
                 errors
             }
         }
     }
 
-    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let Some(old) = old else { return Vec::new() };
+        let forgiven = self.rules.forgiven(&self.own.schema, new, old);
+        forgiven.iter().map(ToString::to_string).collect()
     }
 
     fn convert(&self, object: &mut Value, group: &str, version: &str) {

@@ -9,6 +9,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::status::Status;
 
 use super::pod;
+use crate::admission;
 use crate::admission::Operation;
 use crate::call::Call;
 use crate::connect::{Connect, Connection, rest_of};
@@ -38,7 +39,7 @@ pub(crate) async fn connect(
             None => return Ok(no_content()),
         }
     }
-    admit(&call)?;
+    admit(&call).await?;
     let connection = Connection {
         user,
         namespace: call.namespace().to_owned(),
@@ -99,7 +100,7 @@ fn no_content() -> http::Response<Body> {
     response
 }
 
-fn admit(call: &Call) -> Result<(), Status> {
+async fn admit(call: &Call) -> Result<(), Status> {
     // Reading what is only computed is no connection.
     if call.target.subresource.is_empty() {
         return Ok(());
@@ -107,10 +108,8 @@ fn admit(call: &Call) -> Result<(), Status> {
     let sub = &call.target.subresource;
     let attributes = write::admission_attributes(call, Operation::Connect, sub, call.name(), false);
     let mut options = Value::Null;
-    let mut warnings = call.state.admission.admit(&attributes, &mut options, None)?;
-    warnings.extend(call.state.admission.validate(&attributes, &options, None)?);
-    warnings.into_iter().for_each(|warning| call.warn(warning));
-    Ok(())
+    admission::run::admit(call, &attributes, &mut options, None).await?;
+    admission::run::validate(call, &attributes, &options, None).await
 }
 
 /// What follows the subresource in the path of a call.

@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod connect;
+mod events;
 mod flow;
+mod restart;
 mod server;
+mod webhooks;

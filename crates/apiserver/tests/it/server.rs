@@ -9,11 +9,15 @@ use karmada_apimachinery::Value;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::{self, SigningKey, TokenIssuer};
 use karmada_apiserver::pki::certificate::Authority;
-use karmada_apiserver::{Config, Server, Trust};
+use karmada_apiserver::{Builder, Config, Server, Trust};
 use karmada_store::Memory;
 use tower::Service;
 
 pub(crate) async fn server(config: Config) -> Server {
+    builder(config, Arc::new(Memory::new())).start().await.unwrap()
+}
+
+pub(crate) fn builder(config: Config, store: Arc<dyn karmada_store::Store>) -> Builder {
     let key = Authority::generate_key().unwrap();
     let (begin, end) = ("2025-01-01T00:00:00Z".parse(), "2099-01-01T00:00:00Z".parse());
     let authority = Authority::self_signed("test", &key, begin.unwrap(), end.unwrap()).unwrap();
@@ -26,7 +30,7 @@ pub(crate) async fn server(config: Config) -> Server {
         client_ca_pem: authority.certificate_pem(),
         front_proxy_ca_pem: authority.certificate_pem(),
     };
-    Server::builder(config, Arc::new(Memory::new()), trust).start().await.unwrap()
+    Server::builder(config, store, trust)
 }
 
 pub(crate) fn admin() -> Identity {

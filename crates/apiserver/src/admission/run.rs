@@ -1,0 +1,53 @@
+//! The whole of admission in order: built-in and embedded steps, policies, webhooks, quotas; first those that
+//! change the object, then those that judge what will be stored.
+
+use karmada_apimachinery::Value;
+use karmada_apimachinery::status::Status;
+
+use super::request::Subject;
+use super::{Attributes, matching, policies, quota, webhooks};
+use crate::call::Call;
+
+/// Lets every step change the object or refuse the write.
+pub(crate) async fn admit(
+    call: &Call,
+    attributes: &Attributes,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    for warning in call.state.admission.admit(attributes, object, old)? {
+        call.warn(warning);
+    }
+    if matching::is_exempt(&attributes.gvk.group, &attributes.resource) {
+        return Ok(());
+    }
+    let mut hooks = webhooks::mutating(call);
+    let before = object.clone();
+    policies::mutate(call, attributes, object, old, policies::Round::First)?;
+    hooks.run(call, attributes, object, old).await?;
+    if *object != before {
+        // Whoever saw the object before others changed it may ask to see it again, once.
+        policies::mutate(call, attributes, object, old, policies::Round::Second)?;
+        hooks.run_again(call, attributes, object, old).await?;
+    }
+    Ok(())
+}
+
+/// Lets every step look at what is about to be stored, in the version served.
+pub(crate) async fn validate(
+    call: &Call,
+    attributes: &Attributes,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    for warning in call.state.admission.validate(attributes, object, old)? {
+        call.warn(warning);
+    }
+    if matching::is_exempt(&attributes.gvk.group, &attributes.resource) {
+        return Ok(());
+    }
+    let subject = Subject { call, attributes, object, old };
+    policies::validate(&subject)?;
+    webhooks::validate(&subject).await?;
+    quota::reserve(&subject).await
+}

@@ -73,7 +73,6 @@ impl Members {
             pki_dir: Some(files.pki),
             control: Some(files.control),
             store: Some(Arc::new(store)),
-            control: Some(self.dir.join(format!("{name}.sock"))),
             ..Config::named(name)
         };
         let at = |port| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));

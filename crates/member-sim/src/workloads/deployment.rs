@@ -265,12 +265,8 @@ impl Run<'_> {
         if self.deployment.annotation(sets::REVISION) == Some(&revision) {
             return Ok(());
         }
-        let patch = json!({"metadata": {"annotations": {sets::REVISION: revision}}});
-        let api = self.ctx.client.api(&gvr()).namespaced(&self.key.namespace);
-        match api.merge_patch(&self.key.name, patch).await {
-            Err(error) if !error.is_not_found() => Err(self.failed("note the revision of")(error)),
-            _ => Ok(()),
-        }
+        // Written with the status, as Kubernetes does: elsewhere an annotation is a new generation.
+        self.patch_status(json!({"metadata": {"annotations": {sets::REVISION: revision}}})).await
     }
 
     async fn scale(&self, generations: &mut Generations, to: &Scaling) -> Result<(), Error> {
@@ -340,7 +336,7 @@ impl Run<'_> {
     }
 
     async fn patch_status(&self, mut patch: Value) -> Result<(), Error> {
-        patch["metadata"] = json!({"uid": self.object.uid()});
+        patch["metadata"]["uid"] = self.object.uid().into();
         let api = self.ctx.client.api(&gvr()).namespaced(&self.key.namespace);
         let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
         match api.patch_subresource(&self.key.name, "status", &patch, &options).await {

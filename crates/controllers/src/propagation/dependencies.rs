@@ -269,28 +269,32 @@ impl Ctx {
         needed: &[DependentObjectReference],
     ) -> Result<bool, Error> {
         let text = dependencies::to_annotation(needed);
-        let meta = binding.meta();
-        let is_recorded = meta.annotations.get(annotations::DEPENDENCIES) == Some(&text);
         let ours = finalizers::DEPENDENCIES_DISTRIBUTOR;
-        let is_held = meta.finalizers.iter().any(|finalizer| finalizer == ours);
-        if is_recorded && is_held {
-            return Ok(false);
-        }
-        let mut kept = meta.finalizers.clone();
-        if !is_held {
-            kept.push(ours.to_owned());
-        }
-        let mut patch = json!({"metadata": {"annotations": {annotations::DEPENDENCIES: text}}});
-        if !is_held {
-            patch["metadata"]["finalizers"] = json!(kept);
-            // The version makes sure that no finalizer added meanwhile is lost.
-            patch["metadata"]["resourceVersion"] = binding.resource_version().into();
-        }
         let api = self.api(binding.namespace());
-        match api.merge_patch(binding.name(), patch).await {
-            Ok(_) => Ok(!is_recorded),
-            Err(error) => Err(Error::Record(error)),
+        let mut meta = binding.meta().clone();
+        for _ in 0..RETRIES {
+            let is_recorded = meta.annotations.get(annotations::DEPENDENCIES) == Some(&text);
+            let is_held = meta.finalizers.iter().any(|finalizer| finalizer == ours);
+            if is_recorded && is_held {
+                return Ok(false);
+            }
+            let mut patch = json!({"metadata": {"annotations": {annotations::DEPENDENCIES: text}}});
+            if !is_held {
+                meta.finalizers.push(ours.to_owned());
+                patch["metadata"]["finalizers"] = json!(meta.finalizers);
+                // The version makes sure that no finalizer added meanwhile is lost.
+                patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
+            }
+            match api.merge_patch(binding.name(), patch).await {
+                Ok(_) => return Ok(!is_recorded),
+                Err(error) if error.is_conflict() => {
+                    let found = api.get(binding.name()).await.map_err(Error::Record)?;
+                    meta = Object::from_value(&found)?.meta().clone();
+                }
+                Err(error) => return Err(Error::Record(error)),
+            }
         }
+        Err(Error::Busy)
     }
 
     async fn release(&self, binding: &Object) -> Result<(), Error> {

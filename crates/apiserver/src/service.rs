@@ -201,14 +201,21 @@ fn find(
         return Err(Status::no_such_resource());
     }
     if !target.subresource.is_empty() {
-        let sub = served.subresource(&target.subresource).ok_or_else(|| match served.source {
-            Source::BuiltIn => Status::no_such_resource(),
-            _ => Status::not_found(&served.group_resource(), &target.name),
-        })?;
+        let sub = served.subresource(&target.subresource);
+        // What the embedding program adds to a kind can be read, whether the kind lists it or not.
+        let added = connects && sub.is_none() && target.verb == "get";
+        if sub.is_none() && !added {
+            return Err(match served.source {
+                Source::BuiltIn => Status::no_such_resource(),
+                _ => Status::not_found(&served.group_resource(), &target.name),
+            });
+        }
         if !target.rest.is_empty() && target.subresource != "proxy" {
             return Err(Status::no_such_resource());
         }
-        let offered = method != Method::HEAD && sub.verbs.iter().any(|verb| verb == target.verb);
+        let verbs = sub.map(|sub| sub.verbs.as_slice()).unwrap_or_default();
+        let listed = verbs.iter().any(|verb| verb == target.verb);
+        let offered = method != Method::HEAD && (added || listed);
         let rare = connects && matches!(*method, Method::HEAD | Method::OPTIONS);
         if !offered && !rare {
             return Err(Status::method_not_allowed());

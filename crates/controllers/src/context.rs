@@ -8,6 +8,7 @@ use karmada_api::features::{Gate, Gates};
 use karmada_interpreter::Interpreter;
 use karmada_runtime::Manager;
 
+use crate::explain::Explainers;
 use crate::interpretation::WebhookCaller;
 use crate::members::{Dial, Limits, Members};
 use crate::propagation::execution::Lanes;
@@ -76,6 +77,8 @@ pub struct Context {
     pub options: Arc<Options>,
     /// The lanes in which Works are delivered.
     pub(crate) lanes: Lanes,
+    /// Everybody who can say why things are as they are.
+    pub explainers: Explainers,
 }
 
 impl Context {
@@ -93,6 +96,7 @@ impl Context {
             interpreter: Arc::new(interpreter),
             gates,
             options: options.into(),
+            explainers: Explainers::default(),
             lanes: Lanes::default(),
         }
     }

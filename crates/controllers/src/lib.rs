@@ -9,6 +9,7 @@
 
 mod cluster;
 pub mod context;
+pub mod explain;
 pub mod interpretation;
 pub mod members;
 pub mod propagation;

@@ -3,6 +3,7 @@
 //! Templates, policies and bindings are read from shared caches alone. Policies are indexed by what
 //! they select, templates by the policy that claims them: nothing is searched for.
 
+mod explain;
 mod kinds;
 mod metrics;
 mod policy;
@@ -234,6 +235,7 @@ pub fn start(context: &Context) {
     });
     detector.subscribe(context);
     detector.kinds.start(context);
+    context.explainers.add(detector.clone());
     let own = detector.clone();
     context.start(templates, waits_for.clone(), move |id| {
         let own = own.clone();

@@ -68,11 +68,13 @@ macro_rules! row {
 
 #[rustfmt::skip]
 pub(crate) const COMMANDS: &[Row] = &[
+    row!(Basic, "explain", explain, "Tell what the fields of a kind mean", &["api-resources"]),
     row!(Basic, "get", get, "Display one or many resources of the control plane and of member clusters", &["describe", "why"]),
     row!(Registration, "join", join, "Register a cluster with the control plane in Push mode", &["unjoin"]),
     row!(Registration, "unjoin", unjoin, "Remove a Push mode cluster from the control plane", &["join"]),
     row!(Basic, "create", create, "Create objects from a file or from flags", &["apply", "delete"]),
     row!(Basic, "delete", delete, "Delete objects by file, by name, by selector or all of a type", &["create"]),
+    row!(Basic, "edit", edit, "Change an object in an editor", &["patch"]),
     row!(Management, "cordon", cordon, "Keep new workloads off a cluster", &["uncordon", "taint"]),
     row!(Management, "uncordon", uncordon, "Let new workloads come to a cluster again", &["cordon"]),
     row!(Management, "taint", taint, "Change the taints of clusters", &["cordon", "why-not"]),
@@ -80,6 +82,7 @@ pub(crate) const COMMANDS: &[Row] = &[
     row!(Troubleshooting, "logs", logs, "Print what containers of a member cluster wrote", &["exec", "describe"]),
     row!(Troubleshooting, "exec", exec, "Run a command in a container", &["attach", "logs"]),
     row!(Troubleshooting, "describe", describe, "Show an object in words, with its events", &["get", "why"]),
+    row!(Troubleshooting, "interpret", interpret, "Check and try scripts that interpret resources", &[]),
     row!(Troubleshooting, "why", why, "Tell why an object runs where it runs", &["why-not", "describe"]),
     row!(Troubleshooting, "why-not", why_not, "Tell why an object does not run in a cluster", &["why", "taint"]),
     row!(Advanced, "apply", apply, "Make objects as a file describes them, and place them in clusters", &["promote", "why"]),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod client_go;
+mod docs;
 mod golden;
 mod kube_rs;
 mod kubectl;
@@ -12,4 +13,5 @@ mod python_client;
 mod real;
 mod server;
 mod up;
+mod walkthrough;
 mod webhook;

@@ -33,6 +33,11 @@ impl Server {
         Self::start(&["up"], "karmada-apiserver.config")
     }
 
+    /// The whole control plane, with further flags.
+    pub(crate) fn up_with(flags: &[&str]) -> Self {
+        Self::start(&[&["up"], flags].concat(), "karmada-apiserver.config")
+    }
+
     fn start(args: &[&str], kubeconfig: &'static str) -> Self {
         let folder = TempDir::new().expect("make a temporary directory");
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();

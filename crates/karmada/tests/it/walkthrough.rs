@@ -184,7 +184,7 @@ fn a_workload_is_placed_moved_selected_and_explained() {
         |out| out == "member1",
     );
     assert_eq!(
-        shell.ok("karmadactl patch clusters.cluster.karmada.io member1 member2 -p '{\"spec\": {\"provider\": \"kind\"} }'"),
+        shell.ok("karmadactl patch clusters.cluster.karmada.io member1 member2 --type merge -p '{\"spec\": {\"provider\": \"kind\"} }'"),
         "cluster.cluster.karmada.io/member1 patched\ncluster.cluster.karmada.io/member2 patched\n"
     );
     let field =

@@ -15,6 +15,7 @@
 
 pub mod admission;
 mod allocator;
+mod announce;
 pub mod auth;
 mod bootstrap;
 pub mod cache;
@@ -30,6 +31,7 @@ mod expiry;
 mod handlers;
 pub mod http;
 mod internal;
+mod lanes;
 mod managed;
 mod metrics;
 mod openapi;

@@ -31,7 +31,7 @@ use crate::registry::{
     VersionPlace,
 };
 use crate::state::{CachedObjects, Parts, State};
-use crate::{admission, bootstrap, expiry, service};
+use crate::{admission, announce, bootstrap, expiry, service};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -186,6 +186,7 @@ impl Builder {
         }
         tokio::spawn(compact_regularly(handle.state.clone()));
         tokio::spawn(expiry::run(handle.state.clone()));
+        tokio::spawn(announce::run(handle.state.clone()));
         handle.state.set_ready();
         Ok(Server { handle })
     }

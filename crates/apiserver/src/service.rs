@@ -18,6 +18,7 @@ use crate::http::filters::{self, Seat};
 use crate::http::negotiate::{self, Offer, Transforms};
 use crate::http::query::Query;
 use crate::http::respond;
+use crate::lanes::{self, Place};
 use crate::registry::{Served, Source};
 use crate::routes::Target;
 use crate::state::State;
@@ -62,21 +63,25 @@ async fn route(state: Arc<State>, request: Request<Body>) -> Response<Body> {
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let target = Target::parse(&parts.method, parts.uri.path(), &query);
     let form = refusal_form(&parts.headers, &query);
-    let response = match admit(&state, &parts, &target) {
+    let response = match identify(&state, &parts, &target) {
         Err(status) => respond::refusal(&status, form),
-        Ok(user) => {
-            let exempt = user.is_in(MASTERS) || !target.is_resource;
-            match seat(&state, &parts.method, &target, exempt) {
-                None => body::refusal(&Status::too_many_requests(
-                    "Too many requests, please try again later.",
-                    1,
-                )),
-                Some(_seat) => {
-                    let request = Arrived { parts, query, target: target.clone(), user };
-                    dispatch(&state, request, body, form).await
+        // Places are given before permissions are looked up: a flood is not even judged.
+        Ok(user) => match seat(&state, &parts.method, &target, &user) {
+            None => body::refusal(&Status::too_many_requests(
+                "Too many requests, please try again later.",
+                1,
+            )),
+            Some(_seat) => {
+                let attributes = call::attributes(&target, user.clone());
+                match authorize::check(&*state.authorizer, &attributes) {
+                    Err(status) => respond::refusal(&status, form),
+                    Ok(_) => {
+                        let request = Arrived { parts, query, target: target.clone(), user };
+                        dispatch(&state, request, body, form).await
+                    }
                 }
             }
-        }
+        },
     };
     state.metrics.count(&target, response.status().as_u16());
     response
@@ -89,15 +94,26 @@ fn refusal_form(headers: &HeaderMap, query: &Query) -> Option<negotiate::Represe
     Some(negotiate::Representation { shape: negotiate::Shape::Object, ..form })
 }
 
-fn seat<'a>(state: &'a State, method: &Method, target: &Target, exempt: bool) -> Option<Seat<'a>> {
-    let (reading, writing) = state.config.max_in_flight;
+/// A place among the requests served at the same time: counted, and in a lane unless exempt.
+struct Seated<'a> {
+    _counted: Seat<'a>,
+    _place: Option<Place<'a>>,
+}
+
+fn seat<'a>(
+    state: &'a State,
+    method: &Method,
+    target: &Target,
+    user: &Identity,
+) -> Option<Seated<'a>> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
-    let (gauge, limit) =
-        if reads { (&state.metrics.reading, reading) } else { (&state.metrics.writing, writing) };
-    if exempt || is_long_running(target) {
-        return Some(Seat::take_anyway(gauge));
-    }
-    Seat::take(gauge, limit)
+    let gauge = if reads { &state.metrics.reading } else { &state.metrics.writing };
+    let exempt = user.is_in(MASTERS) || !target.is_resource || is_long_running(target);
+    let place = match exempt {
+        true => None,
+        false => Some(state.lanes.take(lanes::lane_of(user, target))?),
+    };
+    Some(Seated { _counted: Seat::take_anyway(gauge), _place: place })
 }
 
 fn is_long_running(target: &Target) -> bool {
@@ -108,8 +124,8 @@ fn is_long_running(target: &Target) -> bool {
         )
 }
 
-/// Establishes who asks and whether they may.
-fn admit(state: &State, parts: &Parts, target: &Target) -> Result<Arc<Identity>, Status> {
+/// Establishes who asks, and as whom.
+fn identify(state: &State, parts: &Parts, target: &Target) -> Result<Arc<Identity>, Status> {
     let user =
         match parts.extensions.get::<Arc<Identity>>() {
             Some(identity) => identity.clone(),
@@ -118,13 +134,9 @@ fn admit(state: &State, parts: &Parts, target: &Target) -> Result<Arc<Identity>,
                 parts.extensions.get::<Arc<PeerCerts>>().map(|peer| &**peer),
             )?),
         };
-    let mut attributes = call::attributes(target, user.clone());
+    let attributes = call::attributes(target, user.clone());
     let wanted = impersonation::impersonate(&parts.headers, &attributes, &*state.authorizer)?;
-    if let Some(identity) = wanted {
-        attributes.user = Arc::new(identity);
-    }
-    authorize::check(&*state.authorizer, &attributes)?;
-    Ok(attributes.user)
+    Ok(wanted.map_or(user, Arc::new))
 }
 
 pub(crate) struct Arrived {

@@ -19,6 +19,7 @@ use crate::auth::{Authenticator, Authorizer, Clock, Objects};
 use crate::cache::Caches;
 use crate::config::Config;
 use crate::connect::Connectors;
+use crate::lanes::Lanes;
 use crate::metrics::Metrics;
 use crate::openapi::Documents;
 use crate::registry::{Converter, Registry};
@@ -47,6 +48,7 @@ pub(crate) struct State {
     pub(crate) extra_metrics: Option<ExtraMetrics>,
     pub(crate) connectors: Connectors,
     pub(crate) policies: Policies,
+    pub(crate) lanes: Lanes,
     pub(crate) webhooks: webhooks::Client,
     ready: AtomicBool,
 }
@@ -75,6 +77,7 @@ pub(crate) struct Parts {
 impl State {
     pub(crate) fn new(parts: Parts) -> Self {
         let authorizer = parts.authorizer.clone();
+        let (reading, writing) = parts.config.max_in_flight;
         let (service_cidr, node_ports) =
             (parts.config.service_cidr, parts.config.node_ports.clone());
         Self {
@@ -100,6 +103,7 @@ impl State {
             extra_metrics: parts.extra_metrics,
             connectors: parts.connectors,
             policies: Policies::default(),
+            lanes: Lanes::new(reading + writing),
             webhooks: webhooks::Client::default(),
             ready: AtomicBool::new(false),
         }

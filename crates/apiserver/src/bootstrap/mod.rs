@@ -1,5 +1,7 @@
 //! What a server writes at its first start, and checks at every later one.
 
+mod flow;
+
 use std::sync::Arc;
 
 use http::Method;
@@ -23,6 +25,9 @@ pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     }
     for object in policy::objects() {
         reconcile_policy(state, &object).await?;
+    }
+    for object in flow::objects() {
+        ensure(state, &object).await?;
     }
     for object in priority_classes() {
         ensure(state, &object).await?;

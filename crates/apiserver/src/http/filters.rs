@@ -56,13 +56,6 @@ pub fn audit_id(headers: &HeaderMap) -> HeaderValue {
 pub struct Seat<'a>(&'a AtomicI64);
 
 impl<'a> Seat<'a> {
-    /// Takes a place, or none if all are taken.
-    pub fn take(gauge: &'a AtomicI64, limit: usize) -> Option<Self> {
-        let taken = gauge.fetch_add(1, Ordering::AcqRel);
-        let seat = Self(gauge);
-        (usize::try_from(taken).unwrap_or_default() < limit).then_some(seat)
-    }
-
     /// Takes a place whatever the limit.
     pub fn take_anyway(gauge: &'a AtomicI64) -> Self {
         gauge.fetch_add(1, Ordering::AcqRel);

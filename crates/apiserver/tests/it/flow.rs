@@ -52,3 +52,13 @@ async fn a_stopping_server_is_not_ready_and_ends_its_watches() {
         frame.unwrap();
     }
 }
+
+// Shows: OPS-5, APF-1
+#[tokio::test(start_paused = true)]
+async fn places_are_given_before_permissions_are_looked_up() {
+    let server = server(Config { max_in_flight: (0, 0), ..Config::default() }).await;
+    let stranger = Identity::new("stranger", ["system:authenticated"]);
+    assert_eq!(get(&server, stranger, "/api/v1/secrets").await.status(), 429);
+    let path = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/workload-low";
+    assert_eq!(get(&server, admin(), path).await.status(), 200);
+}

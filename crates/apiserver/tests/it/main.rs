@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod announce;
 mod connect;
 mod events;
 mod flow;
+mod limits;
 mod restart;
 mod server;
 mod webhooks;

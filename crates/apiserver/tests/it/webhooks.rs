@@ -250,3 +250,19 @@ async fn only_requests_a_webhook_asks_for_reach_it() {
     assert_eq!(send(&server, admin(), (Method::PATCH, path), relabelled).await.0, 200);
     assert_eq!(stub.asked.lock().len(), 1);
 }
+
+// Shows: OPS-2
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_given_up() {
+    let limit = std::time::Duration::from_millis(300);
+    let server = server(Config { request_timeout: limit, ..Config::default() }).await;
+    // Connections are accepted by the system and never answered.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    let silent = hook("silent.example.com", json!({"url": url}));
+    configure(&server, "ValidatingWebhookConfiguration", "silent", vec![silent]).await;
+    let (code, status) = post(&server, admin(), MAPS, r#"{"metadata":{"name":"a"}}"#).await;
+    assert_eq!(code, 504, "{status}");
+    assert_eq!(status["reason"], "Timeout");
+    assert_eq!(get(&server, admin(), &format!("{MAPS}/a")).await.status(), 404);
+}

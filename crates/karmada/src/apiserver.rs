@@ -60,6 +60,14 @@ pub(crate) struct ServingArgs {
     /// How often history is compacted, in seconds
     #[arg(long, default_value_t = 300)]
     compaction_interval: u64,
+    /// How long events are kept, as in `1h0m0s`
+    #[arg(long, default_value = "1h", value_parser = parse_ttl)]
+    event_ttl: Duration,
+}
+
+fn parse_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = karmada_apimachinery::time::parse_go_duration(text)?;
+    Duration::try_from(ttl).map_err(|_| "must not be negative".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -132,6 +140,7 @@ impl Serving {
             secure_port: port,
             service_cidr: args.service_cluster_ip_range,
             compaction_interval: Duration::from_secs(args.compaction_interval),
+            event_ttl: args.event_ttl,
             ..Config::default()
         };
         let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));

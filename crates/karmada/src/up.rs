@@ -20,6 +20,7 @@ use karmada_runtime::{Clock, Manager, Metrics};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
 use crate::cluster_proxy;
+use crate::explain;
 use crate::members::{MemberArgs, Members};
 use crate::names;
 use crate::native;
@@ -115,12 +116,14 @@ fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics, dial: A
     let identity = Identity::new("system:karmada-scheduler", ["system:masters"]);
     scheduling.client = Client::in_process(serving.server.handle().acting_as(identity))
         .with_user_agent("karmada-scheduler");
-    karmada_scheduler::start(&scheduling, karmada_scheduler::Options::default(), gates);
+    let scheduler =
+        karmada_scheduler::start(&scheduling, karmada_scheduler::Options::default(), gates);
     // Upstream's numbers would have a member wait for what its server takes easily.
     let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
     let options = Options { member_limits, ..Options::default() };
     let context = Context::start(manager, dial, gates.clone(), options);
     registry::start(&context, &[]);
+    explain::serve(&serving.server.handle(), &context.explainers, scheduler);
 }
 
 /// Creates what a control plane has beyond a Kubernetes API, and brings definitions of an older

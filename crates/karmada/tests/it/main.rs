@@ -11,6 +11,7 @@ mod member;
 mod process;
 mod python_client;
 mod real;
+mod scenarios;
 mod server;
 mod up;
 mod walkthrough;

@@ -56,6 +56,10 @@ fn render(schema: &Schema, edition: Edition) -> Value {
         Edition::V2 => {
             let mut rendered = schema.to_openapi(edition.prefix());
             restrict_to_v2(&mut rendered);
+            // Compat: a definition that takes any field is published as a plain object in v2.
+            if let Some(fields) = rendered.as_object_mut() {
+                fields.remove("x-kubernetes-preserve-unknown-fields");
+            }
             rendered
         }
     }

@@ -429,12 +429,43 @@ impl<'a> From<&'a PlaintextOverrider> for Edit<'a> {
 
 impl Edit<'_> {
     fn perform(&self, root: &mut Value) -> Result<(), PointerError> {
-        match self.operator {
+        let done = match self.operator {
             OverriderOperator::Add => pointer::add(root, self.path, self.value.clone()),
             OverriderOperator::Replace => pointer::replace(root, self.path, self.value.clone()),
             OverriderOperator::Remove => pointer::remove(root, self.path),
             _ => Ok(()),
-        }
+        };
+        done.map_err(|error| self.in_known_words(error, root))
+    }
+
+    /// Compat: these texts reach events, where people know them from the original's patch library.
+    fn in_known_words(&self, error: PointerError, root: &mut Value) -> PointerError {
+        let PointerError::Missing(path) = &error else { return error };
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let has_parent =
+            pointer::get_mut(root, parent).is_ok_and(|v| v.is_object() || v.is_array());
+        let text = match (self.operator, has_parent) {
+            (OverriderOperator::Replace, true) => {
+                format!(
+                    "replace operation does not apply: doc is missing key: {path}: missing value"
+                )
+            }
+            (OverriderOperator::Replace, false) => {
+                format!(
+                    "replace operation does not apply: doc is missing path: {path}: missing value"
+                )
+            }
+            (OverriderOperator::Remove, true) => {
+                let key = path.rsplit('/').next().unwrap_or_default();
+                format!(
+                    "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
+                )
+            }
+            (operator, _) => format!(
+                "{operator} operation does not apply: doc is missing path: \"{path}\": missing value"
+            ),
+        };
+        PointerError::Refused(text)
     }
 
     fn describe(&self, prefix: &str) -> String {

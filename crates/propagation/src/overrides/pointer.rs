@@ -13,6 +13,8 @@ pub enum PointerError {
     NotAContainer(String),
     #[error("path {path:?}: {token:?} is no index of a list of {length}")]
     BadIndex { path: String, token: String, length: usize },
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Sets the value: a map key is added or replaced, a list element is inserted, `-` appends.

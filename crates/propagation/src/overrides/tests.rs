@@ -144,7 +144,7 @@ fn i33_a_failing_edit_fails_the_cluster_and_names_the_place() {
     let error = overridden(&deployment(), &[policy("p", json!([]), overriders)]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "OverridePolicy ns/p: plaintext overrider: path \"/spec/missing\" does not exist"
+        "OverridePolicy ns/p: plaintext overrider: error in remove for path: '/spec/missing': Unable to remove nonexistent key: missing: missing value"
     );
 }
 

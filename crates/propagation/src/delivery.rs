@@ -116,14 +116,38 @@ pub fn keep_of_member(desired: &mut Value, observed: &Value) {
     }
 }
 
-/// Strips everything of Karmada from an object that is left in the member.
+/// Strips what Karmada put on an object that is left in the member. What people write themselves,
+/// such as how conflicts are to be resolved, stays.
 pub fn release(observed: &Value) -> Value {
+    let marks = [
+        (
+            "labels",
+            labels::REMOVED_ON_RELEASE,
+            [
+                labels::PROPAGATION_POLICY_PERMANENT_ID,
+                labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID,
+                labels::CLUSTER_RESOURCE_BINDING_PERMANENT_ID,
+            ]
+            .as_slice(),
+        ),
+        (
+            "annotations",
+            annotations::REMOVED_ON_RELEASE,
+            [
+                annotations::PROPAGATION_POLICY_NAMESPACE,
+                annotations::PROPAGATION_POLICY_NAME,
+                annotations::CLUSTER_PROPAGATION_POLICY_NAME,
+                annotations::CLUSTER_RESOURCE_BINDING_NAME,
+            ]
+            .as_slice(),
+        ),
+    ];
     let mut released = observed.clone();
-    let is_mark = |key: &str| key.contains("karmada.io/");
-    for map in ["labels", "annotations"] {
-        if let Some(marks) = released.at_mut(&["metadata", map]).and_then(Value::as_object_mut) {
-            marks.retain(|key, _| !is_mark(key));
-            if marks.is_empty() {
+    for (map, ours, also_ours) in marks {
+        if let Some(present) = released.at_mut(&["metadata", map]).and_then(Value::as_object_mut) {
+            let is_mark = |key: &str| ours.contains(&key) || also_ours.contains(&key);
+            present.retain(|key, _| !is_mark(key));
+            if present.is_empty() {
                 released.remove_at(&["metadata", map]);
             }
         }

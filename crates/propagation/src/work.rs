@@ -67,6 +67,7 @@ pub struct Renderer<'a, B> {
     overrides: &'a Overrides,
     revise: Option<ReviseReplicas<'a>>,
     base: Value,
+    generation: i64,
     conflict_resolution: &'static str,
     template_uid: String,
     /// Completions of a divided Job, by cluster.
@@ -93,20 +94,17 @@ impl<'a, B: Binding> Renderer<'a, B> {
             overrides,
             revise: revise.filter(|_| binding.spec().is_workload()),
             base,
+            generation: template.i64_at(&["metadata", "generation"]).unwrap_or(0),
             conflict_resolution: conflict_resolution(template, binding.spec()),
             template_uid: template.uid().to_owned(),
             completions: divide_completions(template, binding.spec()),
             inject_state,
         }
-        .with_generation(template)
+        .marked()
     }
 
-    fn with_generation(mut self, template: &Value) -> Self {
-        mark(
-            &mut self.base,
-            self.binding,
-            template.i64_at(&["metadata", "generation"]).unwrap_or(0),
-        );
+    fn marked(mut self) -> Self {
+        mark(&mut self.base, self.binding, self.generation);
         self
     }
 
@@ -132,6 +130,10 @@ impl<'a, B: Binding> Renderer<'a, B> {
         let applied = self.overrides.apply(&mut object, cluster, trace).map_err(|source| {
             RenderError::Override { cluster: target.name.clone(), source: Box::new(source) }
         })?;
+        if !self.overrides.is_empty() {
+            // An override may replace all labels or annotations; the marks come last.
+            mark(&mut object, self.binding, self.generation);
+        }
         if self.inject_state {
             inject_state(&mut object, self.binding.spec(), &target.name);
         }

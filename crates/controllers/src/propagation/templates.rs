@@ -81,7 +81,10 @@ pub(crate) async fn find(
     let templates = kinds.manager.informers.all(&gvr);
     let key = key_of(reference);
     if templates.is_synced() {
-        return Ok(templates.cache().get(&key));
+        let cached = templates.cache().get(&key);
+        if cached.as_ref().is_none_or(|cached| !is_older(cached, reference)) {
+            return Ok(cached);
+        }
     }
     let api = kinds.manager.client.api(&gvr).namespaced(&key.namespace);
     let kind = || reference.kind.clone();
@@ -89,6 +92,14 @@ pub(crate) async fn find(
     let found = found.map_err(|source| Error::Read { kind: kind(), key: key.clone(), source })?;
     let object = found.map(|value| Object::from_value(&value).map(Arc::new)).transpose();
     object.map_err(|source| Error::Decode { kind: kind(), key, source })
+}
+
+/// Whether the cache has not yet seen the version that the reference was made from.
+fn is_older(cached: &Object, reference: &ObjectReference) -> bool {
+    let version = |text: &str| text.parse::<u64>().ok();
+    let (cached, wanted) =
+        (version(cached.resource_version()), version(&reference.resource_version));
+    matches!((cached, wanted), (Some(cached), Some(wanted)) if cached < wanted)
 }
 
 /// Returns the template if a cache has it already.

@@ -9,9 +9,7 @@ use karmada_api::meta::{find_condition, set_condition};
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, ResourceBindingStatus};
 use karmada_api::{Binding, event_reason, names};
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::object::ObjectExt;
-use karmada_apimachinery::patch::merge;
-use karmada_apimachinery::{Map, Value, json};
+use karmada_apimachinery::json;
 use karmada_client::{Client, Object, Patch, PatchOptions};
 use karmada_interpreter::{Interpreter, Operation};
 use karmada_propagation::status::{Aggregation, Report, WrongWork};
@@ -95,7 +93,13 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
     let fully_applied = aggregation.condition(binding.spec());
     set_condition(&mut status.conditions, fully_applied, ctx.clock.now().into());
     if status != *binding.status() {
-        ctx.write::<B>(&object, &status).await?;
+        match ctx.write::<B>(&object, &status).await {
+            // Somebody wrote between; the cache will show what.
+            Err(Error::Write(error)) if error.is_conflict() => {
+                return Ok(Action::Requeue(COALESCE));
+            }
+            other => other?,
+        }
     }
     ctx.update_template(&object, &*binding, &status).await?;
     Ok(Action::AwaitChange)
@@ -198,17 +202,13 @@ impl Ctx {
         status: &ResourceBindingStatus,
     ) -> Result<(), Error> {
         // The scheduler writes conditions too: the version makes sure that none of them is lost.
-        let items = match status.aggregated_status.as_slice() {
-            [] => Value::Null,
-            items => json!(items),
-        };
-        let patch = json!({
-            "metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
-            "status": {"aggregatedStatus": items, "conditions": status.conditions},
-        });
+        // A merge patch would drop the nulls that members have in their states.
+        let patch = Patch::Json(json!([
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version()},
+            {"op": "add", "path": "/status", "value": status},
+        ]));
         let api = self.client.api(&self.gvr).namespaced(object.namespace());
-        let options = PatchOptions::default();
-        let (patch, kind) = (Patch::Merge(patch), B::KIND);
+        let (options, kind) = (PatchOptions::default(), B::KIND);
         match api.patch_subresource(object.name(), "status", &patch, &options).await {
             Ok(_) => {
                 let key = ObjectKey::of(object);
@@ -218,7 +218,6 @@ impl Ctx {
             }
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
-                // Somebody wrote between; the next try decides anew.
                 if !error.is_conflict() {
                     let reason = event_reason::AGGREGATE_STATUS_FAILED;
                     self.events.warning(object, reason, error.to_string());
@@ -256,18 +255,13 @@ impl Ctx {
                 return Err(Error::Aggregate(text));
             }
         };
-        let empty = Map::new();
-        let of = |object: &Value| object.map_at(&["status"]).cloned().unwrap_or_default();
-        let (from, to) = (of(&before), of(&after));
-        if from == to {
+        if before.get("status") == after.get("status") {
             return Ok(());
         }
-        let difference = merge::diff(&from, &without_nulls(&to));
-        if difference == empty {
-            return Ok(());
-        }
-        let patch = Patch::Merge(json!({
-            "metadata": {"uid": template.uid()}, "status": difference}));
+        let patch = Patch::Json(json!([
+            {"op": "test", "path": "/metadata/uid", "value": template.uid()},
+            {"op": "add", "path": "/status", "value": after.get("status")},
+        ]));
         let api = self.client.api(&served.gvr).namespaced(template.namespace());
         let options = PatchOptions::default();
         match api.patch_subresource(template.name(), "status", &patch, &options).await {
@@ -284,10 +278,4 @@ impl Ctx {
             }
         }
     }
-}
-
-/// A merge patch takes null for removal; an absent field means the same here.
-fn without_nulls(map: &Map<String, Value>) -> Map<String, Value> {
-    let kept = map.iter().filter(|(_, value)| !value.is_null());
-    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -268,6 +268,8 @@ impl Ctx {
             "resourceVersion": object.resource_version(), "finalizers": kept}});
         let api = self.client.api(&self.bindings_gvr).namespaced(object.namespace());
         match api.merge_patch(object.name(), patch).await {
+            // Somebody wrote between; the cache will show what.
+            Err(error) if error.is_conflict() => Ok(Action::Requeue(Duration::from_millis(20))),
             Err(error) if !error.is_not_found() => Err(Error::Release(error)),
             _ => Ok(Action::AwaitChange),
         }

@@ -2,6 +2,7 @@
 //! given up because a member could not be asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::{annotations, finalizers};
@@ -47,7 +48,10 @@ impl Lane {
             }
             _ => return Ok(self.wait(&key)),
         }
-        self.release(work).await?;
+        if !self.release(work).await? {
+            self.deliver_after(key, Duration::from_millis(20));
+            return Ok(Action::AwaitChange);
+        }
         self.forget(&key);
         Ok(Action::AwaitChange)
     }
@@ -102,15 +106,17 @@ impl Lane {
         }
     }
 
-    async fn release(&self, work: &Object) -> Result<(), Error> {
+    /// Removes the finalizer; false if somebody wrote between and the cache has yet to show it.
+    async fn release(&self, work: &Object) -> Result<bool, Error> {
         let finalizers = work.meta().finalizers.iter();
         let kept: Vec<_> = finalizers.filter(|name| *name != finalizers::EXECUTION).collect();
         // The version makes sure that no finalizer added meanwhile is lost.
         let patch = json!({"metadata": {
             "resourceVersion": work.resource_version(), "finalizers": kept}});
         match self.api(work).merge_patch(work.name(), patch).await {
+            Err(error) if error.is_conflict() => Ok(false),
             Err(error) if !error.is_not_found() => Err(Error::Release(error)),
-            _ => Ok(()),
+            _ => Ok(true),
         }
     }
 }

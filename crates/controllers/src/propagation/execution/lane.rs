@@ -130,6 +130,11 @@ impl Lane {
         self.queue.add_with_priority(work, priority);
     }
 
+    pub(super) fn deliver_after(&self, work: ObjectKey, delay: Duration) {
+        self.state.lock().due.insert(work.clone());
+        self.queue.add_after(work, delay);
+    }
+
     /// Looks at the state of what a Work delivered; a storm of changes is looked at once.
     pub(super) fn look(&self, work: ObjectKey) {
         let last = self.state.lock().written.get(&work).map(|written| written.at.elapsed());
@@ -317,15 +322,12 @@ impl Lane {
         if *before == status {
             return Ok(());
         }
-        let mut changed = json!({});
-        if before.conditions != status.conditions {
-            changed["conditions"] = json!(status.conditions);
-        }
-        if before.manifest_statuses != status.manifest_statuses {
-            changed["manifestStatuses"] = json!(status.manifest_statuses);
-        }
-        // One lane writes the status of a Work, so nobody's change can be lost.
-        let patch = Patch::Merge(json!({"metadata": {"uid": work.uid()}, "status": changed}));
+        // One lane writes the status of a Work, so nobody's change can be lost. A merge patch would
+        // drop the nulls that members have in theirs.
+        let patch = Patch::Json(json!([
+            {"op": "test", "path": "/metadata/uid", "value": work.uid()},
+            {"op": "add", "path": "/status", "value": status},
+        ]));
         let options = PatchOptions::default();
         let api = self.api(work);
         match api.patch_subresource(work.name(), "status", &patch, &options).await {

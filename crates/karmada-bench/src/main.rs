@@ -4,6 +4,8 @@
 mod allocations;
 mod cores;
 mod members;
+mod plane;
+mod propagation;
 mod store;
 mod table;
 
@@ -22,6 +24,8 @@ enum Subject {
     Cores(cores::Args),
     /// Simulated members: memory of idle ones, pods brought up per second
     Members(members::Args),
+    /// From template to member and back: a cold start, single objects, a restart
+    Propagation(propagation::Args),
     /// Writes, reads, ranges, watch fan-out and opening of the store
     Store(store::Args),
 }
@@ -30,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().subject {
         Subject::Cores(args) => cores::run(args),
         Subject::Members(args) => members::run(args),
+        Subject::Propagation(args) => propagation::run(args),
         Subject::Store(args) => store::run(args),
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn describe(server: &Server, object: &Value) -> Result<String> 
     let api = server.client.api(&Gvr::new("", "v1", "events")).namespaced(object.namespace());
     let mut events: Vec<Value> =
         api.list_all(&options).await?.items.iter().map(|item| item.value()).collect();
-    events.sort_by_key(|event| last_seen(event));
+    events.sort_by_key(last_seen);
     Ok(render(&events, Timestamp::now()))
 }
 

@@ -127,6 +127,8 @@ impl Detector {
                 self.events.normal(&**object, event_reason::APPLY_POLICY_SUCCEED, note);
                 Ok(())
             }
+            // A lost race is retried at once and no news for anybody.
+            Err(Error::Busy) => Err(Error::Busy),
             Err(error) => {
                 let note = format!("Apply {policy} failed: {}", error.told());
                 self.events.warning(&**object, event_reason::APPLY_POLICY_FAILED, note);
@@ -206,8 +208,9 @@ impl Detector {
                     template = api.get(object.name()).await.map_err(Error::ReadTemplate)?;
                     template.set_default(&["apiVersion"], id.gvk.api_version());
                     template.set_default(&["kind"], id.gvk.kind.as_str());
-                    // Somebody else may have claimed it meanwhile.
-                    if claim::holder_of(&template) != holder(object) {
+                    // Somebody else may have claimed it meanwhile; our own claim may be news to the cache.
+                    let now = claim::holder_of(&template);
+                    if now != holder(object) && now.as_ref() != Some(&wanted) {
                         return Err(Error::Busy);
                     }
                 }

@@ -159,13 +159,19 @@ impl ComponentArgs {
         serve_health(addresses, &health, &metrics, &shutdown).await?;
         let clock = Clock::real();
         let leading = self.lead(&component, client, clock, metrics, &shutdown, start);
+        tokio::pin!(leading);
         tokio::select! {
-            () = leading => {
+            () = &mut leading => {
                 shutdown.finish(DRAIN).await;
                 // Whoever supervises the process starts it again as one that waits.
                 anyhow::bail!("another replica leads");
             }
             stopped = stop_requested() => stopped?,
+        }
+        shutdown.trigger();
+        // Whoever leads gives the lease up, so that others need not wait.
+        if tokio::time::timeout(DRAIN, leading).await.is_err() {
+            warn!("the lease was not given up in time");
         }
         shutdown.finish(DRAIN).await;
         Ok(())
@@ -182,7 +188,7 @@ impl ComponentArgs {
     ) {
         if !self.leader_elect {
             start(Manager::new(client, clock, metrics, shutdown.clone()));
-            return std::future::pending().await;
+            return shutdown.triggered().await;
         }
         let config = LeaseConfig {
             duration: self.leader_elect_lease_duration,

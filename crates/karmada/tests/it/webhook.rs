@@ -1,5 +1,6 @@
 //! `karmada webhook` as API servers see it, and the commands that register it.
 
+mod components;
 mod plane;
 mod real;
 mod server;

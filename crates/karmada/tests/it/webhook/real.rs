@@ -9,6 +9,7 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Api, Client, DeleteOptions, Error};
 use serde_json::{Value, json};
 
+use super::components::place_bindings_on_clusters_served_beside;
 use super::plane::{CONFLICT, binding, customization, install_definitions, quota, quotas};
 use super::server::{BINARY, Certificates, Webhook, documents, eventually, output};
 use super::{config_maps, policy};
@@ -128,6 +129,7 @@ async fn guard(kubeconfig: PathBuf) {
         policies_are_refused(&real).await;
         bindings_are_converted_and_counted(&real).await;
         customizations_and_deletions_are_guarded(&real).await;
+        place_bindings_on_clusters_served_beside(&real.client, &kubeconfig).await;
     };
     let outcome = AssertUnwindSafe(checks).catch_unwind().await;
     real.clean_up().await;

@@ -107,7 +107,7 @@ impl Process {
 
 impl Process {
     /// Asks the program to end and waits until it has.
-    fn terminate(&mut self) -> ExitStatus {
+    pub(super) fn terminate(&mut self) -> ExitStatus {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").arg(pid).status().unwrap().success());
         self.child.wait().unwrap()

@@ -8,5 +8,6 @@ mod events;
 mod flow;
 mod limits;
 mod restart;
+mod rules;
 mod server;
 mod webhooks;

@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
         "karmada-admission",
     ],
     &["karmada-store", "karmada-client", "karmada-runtime", "karmada-apiserver"],
-    &["karmada-kube-controllers"],
+    &["karmada-kube-controllers", "karmada-plane"],
     &["karmada-member-sim", "karmada-controllers", "karmada-scheduler", "karmada-cli"],
     &["karmada-testkit"],
     &["karmada"],

@@ -30,7 +30,6 @@ use rustls_pki_types::pem::PemObject as _;
 use tokio::net::TcpListener;
 
 use crate::component::{CommonUnused, parse_gates, stop_requested, tell_unused};
-use crate::native;
 
 /// Where an API server publishes whom its aggregated servers are to believe.
 const AUTHENTICATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
@@ -133,7 +132,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut builder = Server::builder(config, store, trust).authorizer(Arc::new(OwnGroup));
     let own = |native: &karmada_apiserver::Native| native.gvk.group == GROUP;
-    for native in native::resources(&args.feature_gates).into_iter().filter(own) {
+    for native in karmada_plane::resources(&args.feature_gates).into_iter().filter(own) {
         builder = builder.native(native);
     }
     let server = builder.start().await?;

@@ -10,8 +10,6 @@ mod explain;
 mod member;
 mod members;
 mod names;
-mod native;
-mod plane_admission;
 mod scheduler;
 mod stdout;
 mod up;

@@ -36,6 +36,31 @@ impl Dial for Https {
     }
 }
 
+/// Tries a way of its own first, by endpoint and token, and HTTPS where there is none: members of
+/// the same process need no socket.
+pub struct Shortcut<F>(F);
+
+impl<F> Shortcut<F>
+where
+    F: Fn(&str, &str) -> Option<Client> + Send + Sync + 'static,
+{
+    pub fn new(find: F) -> Self {
+        Self(find)
+    }
+}
+
+impl<F> Dial for Shortcut<F>
+where
+    F: Fn(&str, &str) -> Option<Client> + Send + Sync + 'static,
+{
+    fn dial(&self, cluster: &Cluster, secret: Option<&Value>) -> Result<Client, DialError> {
+        match (self.0)(&cluster.spec.api_endpoint, &token(cluster, secret)?) {
+            Some(client) => Ok(client),
+            None => Https.dial(cluster, secret),
+        }
+    }
+}
+
 fn endpoint(cluster: &Cluster) -> Result<http::Uri, DialError> {
     let refuse = || DialError::NoEndpoint(cluster.metadata.name.clone());
     let endpoint = &cluster.spec.api_endpoint;

@@ -15,7 +15,7 @@ use karmada_client::{Client, Discovery, Object};
 use karmada_runtime::{Change, Informer, Informers, Manager, ObjectKey, Shutdown};
 use parking_lot::Mutex;
 
-pub use dial::Https;
+pub use dial::{Https, Shortcut};
 pub use warden::Limits;
 
 /// Makes the connection to a member. Over HTTPS in production; a simulated member is called in

@@ -16,21 +16,18 @@ use karmada_apiserver::admission::{Admission, Attributes, Operation, Warning};
 use karmada_apiserver::auth::Objects;
 use karmada_apiserver::registry::Converter;
 
+use crate::Settings;
+
 /// Runs Karmada's hooks on every write.
 pub(crate) struct Hooks {
-    gates: Gates,
-    allow_no_execute_taints: bool,
+    settings: Settings,
     /// Known once the server runs; hooks that look at other objects see none before.
     objects: Arc<OnceLock<Arc<dyn Objects>>>,
 }
 
 impl Hooks {
-    pub(crate) fn new(
-        gates: Gates,
-        allow_no_execute_taints: bool,
-        objects: Arc<OnceLock<Arc<dyn Objects>>>,
-    ) -> Self {
-        Self { gates, allow_no_execute_taints, objects }
+    pub(crate) fn new(settings: Settings, objects: Arc<OnceLock<Arc<dyn Objects>>>) -> Self {
+        Self { settings, objects }
     }
 
     fn stored<K: Kind>(&self, namespace: Option<&str>) -> Vec<K> {
@@ -43,15 +40,15 @@ impl Hooks {
 
 impl Environment for Hooks {
     fn gates(&self) -> &Gates {
-        &self.gates
+        &self.settings.gates
     }
 
     fn allows_no_execute_taints(&self) -> bool {
-        self.allow_no_execute_taints
+        self.settings.allow_no_execute_taints
     }
 
     fn new_id(&self) -> String {
-        uuid::Uuid::new_v4().to_string()
+        (self.settings.new_id)()
     }
 
     fn customizations(&self) -> Vec<ResourceInterpreterCustomization> {

@@ -30,7 +30,7 @@ const SUBRESOURCES: &[(&str, &[&str])] = &[
 ];
 
 /// The natively served resources, ready to be registered.
-pub(crate) fn resources(gates: &Gates) -> Vec<Native> {
+pub fn resources(gates: &Gates) -> Vec<Native> {
     RESOURCES.iter().filter_map(|resource| native(resource, gates)).collect()
 }
 

@@ -1,0 +1,98 @@
+//! The control plane of a world: API server, the controllers every API needs, Karmada's own, and
+//! the scheduler.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::SignedDuration;
+use karmada_apiserver::auth::Identity;
+use karmada_apiserver::auth::token::TokenIssuer;
+use karmada_apiserver::pki::{Pki, Settings, TokenKey};
+use karmada_apiserver::{Config, Role, Server};
+use karmada_client::Client;
+use karmada_controllers::context::Context;
+use karmada_controllers::members::Dial;
+use karmada_controllers::registry;
+use karmada_kube_controllers::{Plane as Basics, registry as basics};
+use karmada_member_sim::Keyring;
+use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
+use karmada_store::Memory;
+
+use crate::world::Options;
+
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+
+/// A server with the controllers every API needs, and Karmada's definitions.
+pub(crate) async fn start_server(
+    options: &Options,
+    store: Memory,
+    clock: &Clock,
+    shutdown: &Shutdown,
+) -> Server {
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut settings = Settings::new(None, VALIDITY, ["karmada".to_owned()], [local]);
+    settings.token_key = TokenKey::Ecdsa;
+    let pki = Arc::new(Pki::open(settings, clock.now()).expect("certificates in memory"));
+    let key = pki.service_account_key().expect("the key was just made");
+    let tokens = Arc::new(TokenIssuer::new(ISSUER, key, Vec::new()));
+    let trust = pki.trust(tokens.clone()).expect("certificates that were just made");
+    let own = clock.clone();
+    let time: karmada_apiserver::auth::Clock = Arc::new(move || own.now());
+    let config = Config { role: Role::Plane, ..Config::default() };
+    let builder = Server::builder(config, Arc::new(store), trust).clock(time);
+    let ids = AtomicU64::new(options.seed << 32);
+    let new_id = move || {
+        let id = ids.fetch_add(1, Ordering::Relaxed);
+        format!("{:08x}-0000-4000-8000-{:012x}", id >> 32, id & 0xffff_ffff)
+    };
+    let karmada = karmada_plane::Settings {
+        gates: options.gates.clone(),
+        allow_no_execute_taints: true,
+        new_id: Arc::new(new_id),
+    };
+    let (builder, hooks) = karmada_plane::extend(builder, karmada);
+    let server = builder.start().await.expect("a server in memory");
+    hooks.attach(&server.handle());
+    karmada_plane::install(&client(&server, "system:karmada")).await.expect("our own definitions");
+    let authorizer = server.handle().authorizer();
+    let keys = Keyring { pki, tokens, authorizer, clock: clock.clone() };
+    let manager = manager(&server, "kube-controller-manager", clock, shutdown);
+    basics::start(&Basics::new(manager, Arc::new(keys)), basics::Role::Plane, &[]);
+    server
+}
+
+/// Somebody who may do everything.
+pub(crate) fn client(server: &Server, name: &str) -> Client {
+    let identity = Identity::new(name, ["system:masters", "system:authenticated"]);
+    Client::in_process(server.handle().acting_as(identity))
+}
+
+pub(crate) fn manager(
+    server: &Server,
+    program: &str,
+    clock: &Clock,
+    shutdown: &Shutdown,
+) -> Manager {
+    let client = client(server, &format!("system:{program}")).with_user_agent(program);
+    Manager::new(client, clock.clone(), Metrics::default(), shutdown.clone())
+}
+
+/// Starts Karmada's controllers and the scheduler.
+pub(crate) fn start_controllers(
+    server: &Server,
+    options: &Options,
+    dial: Arc<dyn Dial>,
+    clock: &Clock,
+    shutdown: &Shutdown,
+) {
+    let own = manager(server, "karmada-controller-manager", clock, shutdown);
+    if options.scheduler {
+        let scheduling = manager(server, "karmada-scheduler", clock, shutdown);
+        let scheduler = karmada_scheduler::Options::default();
+        karmada_scheduler::start(&scheduling, scheduler, &options.gates);
+    }
+    let context = Context::start(own, dial, options.gates.clone(), options.controllers.clone());
+    registry::start(&context, &options.controller_list);
+}

@@ -1,0 +1,120 @@
+//! Clusters that fail, flap, are slow, and go.
+
+use std::time::Duration;
+
+use karmada_api::conditions::cluster::READY;
+use karmada_api::taints;
+use karmada_apimachinery::json;
+use karmada_cli::registration::Unjoin;
+use karmada_testkit::World;
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+async fn reason(world: &World, cluster: &str) -> String {
+    let cluster = world.cluster(cluster).await.unwrap();
+    cluster.condition(READY).map(|ready| ready.reason.clone()).unwrap_or_default()
+}
+
+async fn taint_keys(world: &World, cluster: &str) -> Vec<String> {
+    let taints = world.cluster(cluster).await.unwrap().spec.taints;
+    taints.into_iter().map(|taint| taint.key).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_cluster_is_told_after_the_threshold_and_told_well_again_after_it() {
+    let world = World::from_seed(1).await.with_members(1).await;
+    assert_eq!(taint_keys(&world, "m1").await, [""; 0]);
+    world.member("m1").partition();
+    world.advance(seconds(25)).await;
+    assert!(world.is_ready("m1").await, "a disturbance of 25 s is nobody's business");
+    world.advance(seconds(25)).await;
+    assert_eq!(reason(&world, "m1").await, "ClusterNotReachable");
+    assert_eq!(taint_keys(&world, "m1").await, [taints::NOT_READY]);
+    world.member("m1").heal();
+    world.advance(seconds(20)).await;
+    assert!(!world.is_ready("m1").await, "20 s of health are no recovery yet");
+    world.advance(seconds(25)).await;
+    assert_eq!(reason(&world, "m1").await, "ClusterReady");
+    assert_eq!(taint_keys(&world, "m1").await, [""; 0]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_disturbances_never_reach_the_cluster_object() {
+    let world = World::from_seed(2).await.with_members(1).await;
+    world.advance(seconds(30)).await;
+    let before = world.cluster("m1").await.unwrap().metadata.resource_version;
+    for _ in 0..20 {
+        world.member("m1").partition();
+        world.advance(seconds(15)).await;
+        world.member("m1").heal();
+        world.advance(seconds(15)).await;
+    }
+    assert_eq!(world.cluster("m1").await.unwrap().metadata.resource_version, before);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_never_answers_delays_no_other() {
+    let world = World::from_seed(4).await.with_members(3).await;
+    world.member("m1").black_hole();
+    world.member("m2").latency(seconds(9));
+    world.advance(seconds(20)).await;
+    // A change in the healthy cluster shows within its own period.
+    let node = json!({"metadata": {"name": "extra"}, "status": {"allocatable": {"cpu": "4"}}});
+    let nodes = world.member("m3").client();
+    let nodes = nodes.api(&karmada_apimachinery::gvk::Gvr::new("", "v1", "nodes"));
+    nodes.create(&node).await.unwrap();
+    world.advance(seconds(11)).await;
+    let summary = world.cluster("m3").await.unwrap().status.node_summary.unwrap();
+    assert_eq!(summary.total_num, 4);
+    world.advance(seconds(60)).await;
+    assert_eq!(reason(&world, "m1").await, "ClusterNotReachable");
+    assert!(world.is_ready("m2").await && world.is_ready("m3").await);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn apis_of_a_cluster_that_answers_with_errors_are_not_forgotten() {
+    let world = World::from_seed(5).await.with_members(1).await;
+    let known = world.cluster("m1").await.unwrap().status.api_enablements;
+    assert!(known.iter().any(|api| api.group_version == "apps/v1"));
+    world.member("m1").faults().error_rate(0.7);
+    world.advance(seconds(600)).await;
+    assert_eq!(world.cluster("m1").await.unwrap().status.api_enablements, known);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_goes_with_everything_of_it() {
+    let world = World::from_seed(6).await.with_members(2).await;
+    assert!(world.get("namespaces", "", "karmada-es-m1").await.is_some());
+    world.unjoin(&Unjoin::named("m1")).await.unwrap();
+    assert!(world.cluster("m1").await.is_none());
+    assert!(world.get("namespaces", "", "karmada-es-m1").await.is_none());
+    let gone = async |world: &World| {
+        world.get("secrets", "karmada-cluster", "m1").await.is_none()
+            && world.get("secrets", "karmada-cluster", "m1-impersonator").await.is_none()
+    };
+    world.eventually("the credentials are gone too", gone).await;
+    assert!(world.is_ready("m2").await);
+    let refused = world.unjoin(&Unjoin::named("m1")).await.unwrap_err().to_string();
+    assert_eq!(refused, "no cluster object m1 found in karmada control Plane");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_cluster_is_not_joined_twice() {
+    use karmada_cli::registration::{Access, Join, join};
+    let world = World::from_seed(8).await.with_members(1).await;
+    let id = world.cluster("m1").await.unwrap().spec.id;
+    let access = Access { endpoint: "https://m1.invalid".to_owned(), ..Access::default() };
+    let again = Join::named("other");
+    let inside = world.member("m1").client();
+    let refused = join(&world.client, &inside, &access, &again, &|_| {}).await.unwrap_err();
+    let expected = format!("the cluster ID {id} or the cluster name other has been registered");
+    assert_eq!(refused.to_string(), expected);
+    world.stop().await;
+}

@@ -1,0 +1,3 @@
+//! Scenarios of the whole system on virtual time.
+
+mod clusters;

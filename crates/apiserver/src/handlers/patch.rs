@@ -28,13 +28,14 @@ impl Kind {
     /// The kind of patch a request carries.
     pub(crate) fn of(call: &Call) -> Result<Self, Status> {
         let content_type = call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
-        let built_in = call.served.source == Source::BuiltIn;
+        // Custom resources have no types to take merge keys from; everything else has.
+        let typed = call.served.source != Source::Custom;
         match content_type {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
-            "application/strategic-merge-patch+json" if built_in => Ok(Self::Strategic),
+            "application/strategic-merge-patch+json" if typed => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            _ if built_in => Err(Status::unsupported_media_type("415: Unsupported Media Type")
+            _ if typed => Err(Status::unsupported_media_type("415: Unsupported Media Type")
                 .with_details(Details::default())),
             _ => Err(Status::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: \
@@ -136,7 +137,11 @@ pub(crate) fn apply_to(
         Kind::Merge => patch::merge::apply(old, body),
         Kind::Strategic => {
             let gvk = &call.served.gvk;
-            let schema = karmada_kinds::schema::of(&gvk.group, &gvk.version, &gvk.kind);
+            let schema = match call.served.source {
+                // Of a kind of the embedding program only the metadata is known, as that of any kind.
+                Source::Native => karmada_kinds::schema::of("", "v1", "ConfigMap"),
+                _ => karmada_kinds::schema::of(&gvk.group, &gvk.version, &gvk.kind),
+            };
             patch::strategic::apply(old, body, schema)
         }
         Kind::Apply => Ok(body.clone()),

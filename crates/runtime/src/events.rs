@@ -233,8 +233,6 @@ struct Bucket {
 /// Remembers what was written and decides what to do with the next event.
 struct Correlator {
     component: String,
-    /// The number the last event was named by. Names are times; two events at one time differ.
-    last_name: i128,
     seen: HashMap<NoteKey, Seen>,
     similar: HashMap<GroupKey, Similar>,
     buckets: HashMap<ObjectReference, Bucket>,
@@ -242,13 +240,7 @@ struct Correlator {
 
 impl Correlator {
     fn new(component: String) -> Self {
-        Self {
-            component,
-            last_name: 0,
-            seen: HashMap::new(),
-            similar: HashMap::new(),
-            buckets: HashMap::new(),
-        }
+        Self { component, seen: HashMap::new(), similar: HashMap::new(), buckets: HashMap::new() }
     }
 
     /// Returns what to write; nothing if there was too much about this object already.
@@ -269,8 +261,7 @@ impl Correlator {
             name: String::new(),
         });
         seen.count += 1;
-        self.last_name = note.at.as_nanosecond().max(self.last_name + 1);
-        let event = event(&self.component, self.last_name, note, &message, seen);
+        let event = event(&self.component, note, &message, seen);
         let namespace = event.namespace().to_owned();
         let write = if seen.name.is_empty() {
             Write::Create(event.clone())
@@ -333,7 +324,7 @@ fn bound<K, V>(memory: &mut HashMap<K, V>) {
     }
 }
 
-fn event(component: &str, number: i128, note: &Note, message: &str, seen: &Seen) -> Value {
+fn event(component: &str, note: &Note, message: &str, seen: &Seen) -> Value {
     let ObjectReference { api_version, kind, namespace, name, uid, resource_version } = &note.about;
     let home = if namespace.is_empty() { "default" } else { namespace };
     let mut about = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
@@ -345,7 +336,7 @@ fn event(component: &str, number: i128, note: &Note, message: &str, seen: &Seen)
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": format!("{name}.{number:x}"),
+            "name": format!("{name}.{:x}", note.at.as_nanosecond()),
             "namespace": home,
         },
         "involvedObject": about,

@@ -13,12 +13,12 @@ const fn seconds(count: u64) -> Duration {
 }
 
 async fn reason(world: &World, cluster: &str) -> String {
-    let cluster = world.cluster(cluster).await.unwrap();
+    let cluster = world.cluster(cluster).await.expect("the cluster is joined");
     cluster.condition(READY).map(|ready| ready.reason.clone()).unwrap_or_default()
 }
 
 async fn taint_keys(world: &World, cluster: &str) -> Vec<String> {
-    let taints = world.cluster(cluster).await.unwrap().spec.taints;
+    let taints = world.cluster(cluster).await.expect("the cluster is joined").spec.taints;
     taints.into_iter().map(|taint| taint.key).collect()
 }
 

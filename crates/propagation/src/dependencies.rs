@@ -26,6 +26,10 @@ fn sort_key(dependency: &DependentObjectReference) -> (String, String, String, S
 
 /// The value of the annotation that remembers the dependencies of a binding.
 pub fn to_annotation(dependencies: &[DependentObjectReference]) -> String {
+    // Compat: a list that became empty is written this way.
+    if dependencies.is_empty() {
+        return "null".to_owned();
+    }
     go_escape(&serde_json::to_string(dependencies).unwrap_or_default())
 }
 

@@ -18,6 +18,9 @@ use parking_lot::Mutex;
 pub use dial::{Https, Shortcut};
 pub use warden::Limits;
 
+/// Members record it as the manager of what is written to them.
+const USER_AGENT: &str = "karmada-controller-manager";
+
 /// Makes the connection to a member. Over HTTPS in production; a simulated member is called in
 /// process, through faults that tests switch on.
 pub trait Dial: Send + Sync + 'static {
@@ -180,13 +183,19 @@ impl Members {
                 return;
             }
             let connected = self.inner.dial.dial(cluster, secret).map_err(Arc::new);
-            if let Err(error) = &connected {
-                tracing::warn!(cluster = name, %error, "member cannot be reached");
+            match connected.as_ref().map_err(|error| &**error) {
+                // The Secret comes a moment after the Cluster; its condition says so meanwhile.
+                Err(error @ DialError::NoCredentials { .. }) => {
+                    tracing::debug!(cluster = name, %error, "member cannot be reached yet");
+                }
+                Err(error) => tracing::warn!(cluster = name, %error, "member cannot be reached"),
+                Ok(_) => {}
             }
             let connected = connected.map(|client| {
                 let shutdown = self.inner.shutdown.child();
                 let limits = self.inner.limits.clone();
                 let (client, warden) = warden::guard(client, &name, limits);
+                let client = client.with_user_agent(USER_AGENT);
                 self.tell_returns(&name, warden.returns(), &shutdown);
                 Arc::new(Member {
                     name: name.clone(),

@@ -20,6 +20,7 @@ mod value;
 
 pub use compile::{Declarations, Program, compile};
 pub use eval::{Bindings, Budget, Error};
+pub use parser::is_reserved;
 pub use types::{ObjectType, Type};
 pub use value::{Key, Struct, Value};
 

@@ -32,6 +32,11 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
+/// Whether a word means something to the language, so that nothing can be named by it.
+pub fn is_reserved(word: &str) -> bool {
+    matches!(word, "true" | "false" | "null" | "in") || RESERVED.contains(&word)
+}
+
 /// Parses a whole expression; an error is the rendered list of problems.
 pub(crate) fn parse(source: &str) -> Result<Expr, String> {
     if source.chars().count() > MAX_LENGTH {

@@ -1,5 +1,5 @@
 //! What happened in a world, line by line: when, where, what. Random ids are left out and lines of
-//! one instant are sorted, so that the same seed gives the same text.
+//! one instant are sorted, so that traces of one seed can be compared.
 
 use std::sync::Arc;
 

@@ -8,30 +8,6 @@ use serde_json::Value as Json;
 use super::Place;
 use crate::value::{Key, Value};
 
-const WORDS: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The name a field goes by in expressions; nothing if it cannot be written as one.
 pub fn escape(name: &str) -> Option<String> {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || "_.-/".contains(c));
@@ -39,7 +15,7 @@ pub fn escape(name: &str) -> Option<String> {
     if !starts || !plain {
         return None;
     }
-    if WORDS.contains(&name) {
+    if crate::is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let escaped = name

@@ -19,29 +19,6 @@ use super::webhooks::{
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 pub(crate) fn validating_create(object: &At<'_>, errs: &mut Errors) {
     check_validating(object, None, errs);
@@ -106,7 +83,9 @@ fn check_common(
         let (name, expression) = (variable.field("name"), variable.field("expression"));
         if name.text().trim().is_empty() {
             errs.required(&name, "name is not specified");
-        } else if !names::c_identifier(name.text()).is_empty() || RESERVED.contains(&name.text()) {
+        } else if !names::c_identifier(name.text()).is_empty()
+            || karmada_cel::is_reserved(name.text())
+        {
             errs.invalid_text(&name, "must be a valid CEL identifier");
         }
         if expression.text().trim().is_empty() {

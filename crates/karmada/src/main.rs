@@ -17,7 +17,7 @@ mod version;
 mod webhook;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -104,6 +104,12 @@ fn main() -> anyhow::Result<()> {
             Command::Webhook(args) => webhook::run(args).await,
         }
     })
+}
+
+/// Greets whoever typed the command. They may have stopped reading (`| head -1`), which is no reason to
+/// end a control plane, as `println!` would.
+fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// The program as `karmadactl` or kubectl's plugin: its own flags, its own errors, quiet unless asked.

@@ -138,16 +138,15 @@ async fn serve(args: MemberArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "the greeting is for whoever typed the command")]
 fn greet(began: Instant, member: &Sim, kubeconfig: &Path) {
     let kubeconfig = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
-    println!(
+    crate::tell(format_args!(
         "Member {} is ready after {:.1} s at {}\n\n  export KUBECONFIG={}",
         member.name(),
         began.elapsed().as_secs_f64(),
         member.endpoint(),
         kubeconfig.display()
-    );
+    ));
 }
 
 #[allow(clippy::print_stdout, reason = "the answer is for whoever typed the command")]

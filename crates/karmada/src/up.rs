@@ -112,7 +112,6 @@ fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics, dial: A
     explain::serve(&serving.server.handle(), &context.explainers, scheduler);
 }
 
-#[allow(clippy::print_stdout, reason = "the greeting is for whoever typed the command")]
 fn greet(began: Instant, address: &str, (kubeconfig, programs): (&Path, &Path), members: &Members) {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (kubeconfig, programs) = (absolute(kubeconfig), absolute(programs));
@@ -123,7 +122,7 @@ fn greet(began: Instant, address: &str, (kubeconfig, programs): (&Path, &Path), 
         "" => String::new(),
         list => format!("Simulated members, each with a kubeconfig of its own:\n\n{list}\n"),
     };
-    println!(
+    crate::tell(format_args!(
         "Karmada is ready after {:.1} s at {address}\n\n  \
          export KUBECONFIG={}\n  \
          export PATH={}:$PATH    # karmadactl, kubectl karmada\n\nthen, for example:\n\n  \
@@ -134,7 +133,7 @@ fn greet(began: Instant, address: &str, (kubeconfig, programs): (&Path, &Path), 
         began.elapsed().as_secs_f64(),
         kubeconfig.display(),
         programs.display()
-    );
+    ));
 }
 
 pub(crate) fn default_data_dir() -> Option<PathBuf> {

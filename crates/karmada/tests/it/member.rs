@@ -22,6 +22,7 @@ impl Member {
             .stdout(Stdio::piped())
             .spawn()
             .expect("start karmada member");
+        // Read no further than the first line: a member whose reader is gone lives on.
         let stdout = process.stdout.take().expect("its output is ours");
         let mut greeting = String::new();
         BufReader::new(stdout).read_line(&mut greeting).expect("read the greeting");

@@ -135,7 +135,7 @@ impl Assignment<'_> {
             }
             let room =
                 tier.iter().map(|candidate| candidate.available).fold(0, i64::saturating_add);
-            let take = left.min(room);
+            let take = left.min(room.max(0));
             if take > 0 {
                 targets.extend(self.divide(strategy, take, tier, trace.as_deref_mut())?);
             }
@@ -234,7 +234,9 @@ impl Assignment<'_> {
         let allocatable = || selected.iter().map(|candidate| (candidate, candidate.allocatable));
         let (prefix, target, weights, kept) = if self.fresh {
             let weights: Vec<Weighted<'_, 'c>> = allocatable()
-                .map(|(candidate, room)| (candidate, room + replicas_of(&kept, candidate)))
+                .map(|(candidate, room)| {
+                    (candidate, room.saturating_add(replicas_of(&kept, candidate)))
+                })
                 .collect();
             ("failed to do fresh scale: ", replicas, weights, Vec::new())
         } else if assigned > replicas {
@@ -303,10 +305,10 @@ fn enough_room<'s, 'c>(
     if strategy == Strategy::Aggregated {
         // Clusters in use come first: growing there moves nothing.
         weights.sort_by_key(|(candidate, _)| replicas_of(kept, candidate) == 0);
-        let mut covered = 0;
+        let mut covered = 0i64;
         let needed = weights.iter().take_while(|(_, room)| {
             let short = covered < target;
-            covered += room;
+            covered = room.saturating_add(covered);
             short
         });
         let count = needed.count();

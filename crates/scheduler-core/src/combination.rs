@@ -95,6 +95,10 @@ struct Step {
 /// Finds the best path as places in search order. State: how many groups were taken and how much
 /// of the target they cover; of all ways into a state only the best can lead to the best end.
 fn best_path(groups: &[Group<'_>], order: &[usize], bounds: Bounds) -> Option<Vec<usize>> {
+    let offered = groups.iter().map(|group| group.value).fold(0, i64::saturating_add);
+    if offered < bounds.target {
+        return None;
+    }
     let target = bounds.target.max(0) as usize;
     let depth = bounds.max_groups.min(groups.len());
     let mut steps: Vec<Step> = Vec::new();
@@ -119,7 +123,7 @@ fn best_path(groups: &[Group<'_>], order: &[usize], bounds: Bounds) -> Option<Ve
                 };
                 steps.push(Step { place, before: from.map(|from| from.last) });
                 let reached = Reached {
-                    weight: from.map_or(0, |from| from.weight) + weight,
+                    weight: from.map_or(0, |from| from.weight).saturating_add(weight),
                     value: from.map_or(0, |from| from.value) + value,
                     last: steps.len() - 1,
                 };

@@ -43,7 +43,7 @@ fn fnv1a_32(bytes: &[u8]) -> u32 {
 /// of seats: the bulk is handed out by quota, only the remainder is contested.
 pub fn divide(new_seats: i64, parties: &[Party<'_>], ties: TieOrder) -> Vec<i64> {
     let mut seats: Vec<i64> = parties.iter().map(|party| party.seats).collect();
-    let votes: i64 = parties.iter().map(|party| party.votes.max(0)).sum();
+    let votes = parties.iter().map(|party| party.votes.max(0)).fold(0, i64::saturating_add);
     if votes == 0 || new_seats <= 0 {
         return seats;
     }

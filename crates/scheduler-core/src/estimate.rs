@@ -20,6 +20,10 @@ pub struct Estimates {
 /// A bound that bounds nothing.
 const UNBOUNDED: i64 = i32::MAX as i64;
 
+/// Nodes of a model that are filled one by one; ten times what a cluster can have. A status that claims
+/// more must not cost memory without end.
+const MAX_MODEL_NODES: usize = 50_000;
+
 /// What is to be counted, prepared once per decision.
 pub(crate) enum Demand {
     /// Capacity does not matter.
@@ -82,12 +86,13 @@ fn part_of(component: &Component) -> Part {
 
 /// What assumed workloads take away: pods, and an amount by resource.
 fn assumed_use(assumed: &[Vec<Part>]) -> (i64, BTreeMap<&str, i64>) {
-    let mut pods = 0;
+    let mut pods = 0i64;
     let mut amounts = BTreeMap::new();
     for part in assumed.iter().flatten() {
-        pods += part.replicas;
+        pods = part.replicas.saturating_add(pods);
         for asked in part.request.amounts() {
-            *amounts.entry(asked.resource.as_str()).or_insert(0) += asked.amount * part.replicas;
+            let amount = amounts.entry(asked.resource.as_str()).or_insert(0i64);
+            *amount = amount.saturating_add(asked.amount.saturating_mul(part.replicas));
         }
     }
     (pods, amounts)
@@ -101,7 +106,7 @@ fn count_replicas(
 ) -> i64 {
     let Some(capacity) = capacity else { return 0 };
     let (assumed_pods, used) = assumed_use(assumed);
-    let pods = capacity.pods - assumed_pods;
+    let pods = capacity.pods.saturating_sub(assumed_pods);
     if pods <= 0 {
         return 0;
     }
@@ -110,9 +115,8 @@ fn count_replicas(
         return pods.min(models.count_replicas(request, assumed));
     }
     let by_resource = request.amounts().iter().map(|asked| {
-        let free = capacity.amount_of(&asked.resource)
-            - used.get(asked.resource.as_str()).copied().unwrap_or(0);
-        free.max(0) / asked.amount
+        let used = used.get(asked.resource.as_str()).copied().unwrap_or(0);
+        capacity.amount_of(&asked.resource).saturating_sub(used).max(0) / asked.amount
     });
     by_resource.fold(pods, i64::min).min(UNBOUNDED)
 }
@@ -125,16 +129,16 @@ fn count_sets(
 ) -> i64 {
     let Some(capacity) = capacity else { return 0 };
     let (assumed_pods, used) = assumed_use(assumed);
-    let pods = capacity.pods - assumed_pods;
-    let pods_per_set: i64 = parts.iter().map(|part| part.replicas).sum();
-    if pods <= 0 || pods_per_set == 0 {
+    let pods = capacity.pods.saturating_sub(assumed_pods);
+    let pods_per_set = parts.iter().map(|part| part.replicas).fold(0, i64::saturating_add);
+    if pods <= 0 || pods_per_set <= 0 {
         return pods.clamp(0, UNBOUNDED);
     }
     let one_set = [parts.to_vec()];
     let (_, demand) = assumed_use(&one_set);
     let by_resource = demand.iter().filter(|(_, demand)| **demand > 0).map(|(resource, demand)| {
-        let free = capacity.amount_of(resource) - used.get(resource).copied().unwrap_or(0);
-        free.max(0) / demand
+        let used = used.get(resource).copied().unwrap_or(0);
+        capacity.amount_of(resource).saturating_sub(used).max(0) / demand
     });
     let bound = by_resource.fold(pods / pods_per_set, i64::min);
     match (config.resource_models, &capacity.models) {
@@ -157,7 +161,7 @@ impl Models {
     fn first_fit(&self, assumed: &[Vec<Part>]) -> FirstFit {
         let nodes =
             self.0.iter().flat_map(|(node, count)| std::iter::repeat_n(node.clone(), *count));
-        let mut fit = FirstFit::new(nodes.collect());
+        let mut fit = FirstFit::new(nodes.take(MAX_MODEL_NODES).collect());
         for set in assumed {
             fit.place_assumed(set);
         }

@@ -366,7 +366,7 @@ impl Cycle<'_> {
             tier: attempt.tier_of(cluster),
             score: scores.map(|score| score(attempt, cluster)).sum(),
             allocatable,
-            available: allocatable + i64::from(assigned),
+            available: allocatable.saturating_add(i64::from(assigned)),
         }
     }
 }

@@ -80,7 +80,8 @@ impl Node {
         for asked in request.amounts() {
             let place = self.free.binary_search_by(|free| free.resource.cmp(&asked.resource));
             if let Ok(index) = place {
-                self.free[index].amount -= asked.amount.saturating_mul(replicas);
+                let taken = asked.amount.saturating_mul(replicas);
+                self.free[index].amount = self.free[index].amount.saturating_sub(taken);
             }
         }
         self.pods -= replicas;

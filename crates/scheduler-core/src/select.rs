@@ -85,7 +85,10 @@ fn over_clusters<'a>(
     let count = candidates.len().min(usize::try_from(constraint.max_groups.0).unwrap_or(0));
     let mut rest = candidates.split_off(count);
     let Need::Room(need) = need else { return Ok(candidates) };
-    let mut room: i64 = candidates.iter().map(|candidate| candidate.available).sum();
+    let sum = |taken: &[Candidate<'_>]| {
+        taken.iter().map(|candidate| candidate.available).fold(0, i64::saturating_add)
+    };
+    let mut room = sum(&candidates);
     for taken in candidates.iter_mut().rev() {
         if room >= need {
             break;
@@ -95,7 +98,7 @@ fn over_clusters<'a>(
             .filter(|other| other.available > taken.available)
             .reduce(|best, other| if other.available > best.available { other } else { best });
         if let Some(other) = roomier {
-            room += other.available - taken.available;
+            room = room.saturating_sub(taken.available).saturating_add(other.available);
             std::mem::swap(taken, other);
         }
     }
@@ -189,7 +192,7 @@ impl Spread<'_> {
             return if count == 0 { 0 } else { count * 1000 + fitting.iter().sum::<i64>() / count };
         }
         let min_groups = self.by_group.min_groups.0.max(1);
-        let target = (self.replicas + min_groups - 1) / min_groups;
+        let target = self.replicas.saturating_add(min_groups - 1) / min_groups;
         let least = self.by_cluster.map_or(0, |c| c.min_groups.0).max(self.by_group.min_groups.0);
         let (mut available, mut score, mut count) = (0i64, 0i64, 0i64);
         for candidate in members() {
@@ -201,9 +204,9 @@ impl Spread<'_> {
             }
         }
         if available < target {
-            available * 1000 + score / members().count() as i64
+            available.saturating_mul(1000).saturating_add(score / members().count() as i64)
         } else {
-            target * 1000 + score / count
+            target.saturating_mul(1000).saturating_add(score / count)
         }
     }
 }

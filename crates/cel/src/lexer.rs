@@ -41,7 +41,7 @@ pub(crate) fn tokens(source: &str) -> (Vec<Placed>, Vec<Problem>) {
         }
         match lexer.next() {
             Ok(token) => {
-                let text = lexer.chars[at..lexer.at].iter().collect();
+                let text = lexer.text_from(at);
                 found.push(Placed { at, token, text });
             }
             Err(text) => problems.push(Problem { at, text }),
@@ -57,6 +57,11 @@ struct Lexer {
 impl Lexer {
     fn peek(&self, ahead: usize) -> char {
         self.chars.get(self.at + ahead).copied().unwrap_or('\0')
+    }
+
+    /// What was read since; an escape at the very end steps over it.
+    fn text_from(&self, start: usize) -> String {
+        self.chars[start..self.at.min(self.chars.len())].iter().collect()
     }
 
     fn skip_space(&mut self) {
@@ -118,7 +123,10 @@ impl Lexer {
         while self.at < self.chars.len() && self.peek(0) != '`' {
             self.at += 1;
         }
-        let name: String = self.chars[start..self.at].iter().collect();
+        let name = self.text_from(start);
+        if self.at >= self.chars.len() {
+            return Err(format!("Syntax error: token recognition error at: '`{name}'"));
+        }
         self.at += 1;
         Ok(Token::Quoted(name))
     }
@@ -201,7 +209,7 @@ impl Lexer {
         let mut out: Vec<u8> = Vec::new();
         loop {
             if self.at >= self.chars.len() || (!triple && self.peek(0) == '\n') {
-                let text: String = self.chars[start..self.at].iter().collect();
+                let text = self.text_from(start);
                 return Err(format!("Syntax error: token recognition error at: '{text}'"));
             }
             let c = self.peek(0);

@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["karmada-member-sim", "karmada-controllers", "karmada-scheduler", "karmada-cli"],
     &["karmada-testkit"],
     &["karmada"],
-    &["karmada-bench", "xtask"],
+    &["karmada-fuzz", "karmada-bench", "xtask"],
 ];
 
 /// Pure cores: may not depend on anything that does I/O or schedules tasks.

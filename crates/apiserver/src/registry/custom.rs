@@ -195,6 +195,11 @@ fn text_at(object: &Value, path: &str) -> String {
     }
 }
 
+/// Compat: the words every Kubernetes server sends with these two columns of a custom resource; recordings
+/// compare them.
+const NAME_COLUMN: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const AGE_COLUMN: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 fn columns(version: &Value) -> Vec<(Column, Option<Template>)> {
     let column = |name: &str, kind: &str, format: &str, description: &str, priority: i64| Column {
         name: name.into(),
@@ -203,11 +208,11 @@ fn columns(version: &Value) -> Vec<(Column, Option<Template>)> {
         description: description.into(),
         priority,
     };
-    let name = column("Name", "string", "name", "Name of the object, unique among its kind.", 0);
+    let name = column("Name", "string", "name", NAME_COLUMN, 0);
     let mut columns = vec![(name, None)];
     let declared = version.list_at(&["additionalPrinterColumns"]);
     if declared.is_empty() {
-        let age = column("Age", "date", "", "When the server created the object.", 0);
+        let age = column("Age", "date", "", AGE_COLUMN, 0);
         columns.push((age, Template::parse_path(".metadata.creationTimestamp").ok()));
     }
     for one in declared {

@@ -351,6 +351,10 @@ pub struct Handle {
 }
 
 impl Handle {
+    pub(crate) fn of(state: Arc<State>) -> Self {
+        Self { state }
+    }
+
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         service::answer(self.state.clone(), request).await
     }

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use futures::future::BoxFuture;
 use karmada_admission::{self as admission, Environment, convert};
 use karmada_api::Kind;
 use karmada_api::config::ResourceInterpreterCustomization;
@@ -12,11 +13,12 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupResource, Gvr};
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::status::Status;
+use karmada_apiserver::Handle;
 use karmada_apiserver::admission::{Admission, Attributes, Operation, Warning};
 use karmada_apiserver::auth::Objects;
 use karmada_apiserver::registry::Converter;
 
-use crate::Settings;
+use crate::{Settings, quota};
 
 /// Runs Karmada's hooks on every write.
 pub(crate) struct Hooks {
@@ -112,6 +114,28 @@ impl Admission for Hooks {
             return Ok(Vec::new());
         }
         Ok(admission::validate(&request(attributes, object, old), self)?.warnings)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        server: Handle,
+        attributes: &'a Attributes,
+        object: &'a Value,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            // Most writes concern no quota, and must not pay for copies.
+            if attributes.resource != "resourcebindings" {
+                return Ok(());
+            }
+            let request = request(attributes, object, old);
+            if !quota::counts(&request, &self.settings.gates) {
+                return Ok(());
+            }
+            let uses = admission::validate(&request, self)?.quota_uses;
+            let known = self.quotas(&request.namespace);
+            quota::charge(&server, &request, &self.settings.gates, uses, known).await
+        })
     }
 }
 

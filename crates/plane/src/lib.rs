@@ -13,6 +13,7 @@
 mod admission;
 mod install;
 mod native;
+mod quota;
 
 use std::sync::{Arc, OnceLock};
 

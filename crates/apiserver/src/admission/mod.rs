@@ -16,12 +16,14 @@ pub(crate) mod webhooks;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupResource, Gvk};
 use karmada_apimachinery::status::Status;
 
 use crate::auth::{Identity, Objects};
 use crate::config::Role;
+use crate::server::Handle;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -87,6 +89,19 @@ pub trait Admission: Send + Sync + 'static {
         let _ = (attributes, object, old);
         Ok(Vec::new())
     }
+
+    /// Writes what storing the object entails, once every step let it pass; not asked on a dry run. The last
+    /// chance to refuse.
+    fn settle<'a>(
+        &'a self,
+        server: Handle,
+        attributes: &'a Attributes,
+        object: &'a Value,
+        old: Option<&'a Value>,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        let _ = (server, attributes, object, old);
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// The steps every server of a role runs.
@@ -127,5 +142,18 @@ impl Chain {
             warnings.extend(step.validate(attributes, object, old)?);
         }
         Ok(warnings)
+    }
+
+    pub(crate) async fn settle(
+        &self,
+        server: &Handle,
+        attributes: &Attributes,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        for step in &self.0 {
+            step.settle(server.clone(), attributes, object, old).await?;
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use karmada_apimachinery::status::Status;
 use super::request::Subject;
 use super::{Attributes, matching, policies, quota, webhooks};
 use crate::call::Call;
+use crate::server::Handle;
 
 /// Lets every step change the object or refuse the write.
 pub(crate) async fn admit(
@@ -43,11 +44,15 @@ pub(crate) async fn validate(
     for warning in call.state.admission.validate(attributes, object, old)? {
         call.warn(warning);
     }
-    if matching::is_exempt(&attributes.gvk.group, &attributes.resource) {
+    if !matching::is_exempt(&attributes.gvk.group, &attributes.resource) {
+        let subject = Subject { call, attributes, object, old };
+        policies::validate(&subject)?;
+        webhooks::validate(&subject).await?;
+        quota::reserve(&subject).await?;
+    }
+    if attributes.dry_run {
         return Ok(());
     }
-    let subject = Subject { call, attributes, object, old };
-    policies::validate(&subject)?;
-    webhooks::validate(&subject).await?;
-    quota::reserve(&subject).await
+    let server = Handle::of(call.state.clone());
+    call.state.admission.settle(&server, attributes, object, old).await
 }

@@ -50,6 +50,7 @@ mod why;
 mod why_not;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 
 use context::Context;
 use error::Error;
@@ -115,7 +116,6 @@ pub async fn run(program: Program, arguments: Vec<OsString>) -> i32 {
     finish(result)
 }
 
-#[allow(clippy::print_stderr, reason = "errors are what the command line tells on stderr")]
 fn finish(result: Result<(), Error>) -> i32 {
     match result {
         Ok(()) => 0,
@@ -123,7 +123,8 @@ fn finish(result: Result<(), Error>) -> i32 {
         // The reader has gone, as `head` does.
         Err(Error::Print(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
-            eprint!("{}", error.render());
+            // Nothing can be told to someone whose stderr is gone.
+            let _ = write!(std::io::stderr(), "{}", error.render());
             1
         }
     }

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
-use karmada_apiserver::pki::{Pki, Settings};
+use karmada_apiserver::pki::{Pki, Settings, write_private};
 use karmada_apiserver::{Builder, Config, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
@@ -275,14 +275,4 @@ fn parse_cidr(text: &str) -> Result<(Ipv4Addr, u8), String> {
         return Err(refuse());
     };
     if (8..=30).contains(&bits) { Ok((address, bits)) } else { Err(refuse()) }
-}
-
-/// Writes a file only its owner can read.
-pub(crate) fn write_private(path: &Path, content: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let write = || options.open(path)?.write_all(content.as_bytes());
-    write().with_context(|| format!("write {}", path.display()))
 }

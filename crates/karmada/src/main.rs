@@ -79,7 +79,9 @@ fn main() -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&cli.log_level))
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // Whoever read the log may be gone. Telling them about that would end the task that logged.
+        .log_internal_errors(false);
     match cli.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
@@ -123,6 +125,7 @@ fn command_line(program: karmada_cli::Program, arguments: Vec<OsString>) -> anyh
         .with_env_filter(EnvFilter::new(filter))
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .init();
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

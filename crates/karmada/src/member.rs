@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use karmada_apiserver::pki::write_private;
 use karmada_member_sim::{Config, Nodes, Sim, set_faults};
 
-use crate::apiserver::{terminated, write_private};
+use crate::apiserver::terminated;
 use crate::up::default_data_dir;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -149,10 +150,8 @@ fn greet(began: Instant, member: &Sim, kubeconfig: &Path) {
     ));
 }
 
-#[allow(clippy::print_stdout, reason = "the answer is for whoever typed the command")]
 async fn fault(args: FaultArgs) -> anyhow::Result<()> {
     let files = Files::of(&data_dir(args.data_dir)?, &args.name);
     let state = set_faults(&files.control, &args.faults).await?;
-    println!("{}: {state}", args.name);
-    Ok(())
+    Ok(crate::stdout::print(&format!("{}: {state}\n", args.name))?)
 }

@@ -12,13 +12,13 @@ use futures::FutureExt as _;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apiserver::pki::write_private;
 use karmada_cli::registration::{self, Access, Join};
 use karmada_client::Client;
 use karmada_controllers::members::{self, Dial};
 use karmada_member_sim::{Config, Nodes, Sim};
 use karmada_store::Embedded;
 
-use crate::apiserver::write_private;
 use crate::cluster_proxy::Shortcut;
 use crate::member::Files;
 

@@ -13,9 +13,15 @@ fn client_go_informs_and_elects() {
         eprintln!("SKIPPED client-go: there is no Go here");
         return;
     }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/client_go");
+    let modules = Command::new("go").args(["mod", "download"]).current_dir(&source).output();
+    let modules = modules.expect("run go");
+    if !modules.status.success() {
+        eprintln!("SKIPPED client-go: its modules cannot be had: {}", text(&modules));
+        return;
+    }
     let server = Server::member();
     let program = server.scratch().join("client_go");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/client_go");
     let build = Command::new("go")
         .args(["build", "-buildvcs=false", "-mod=readonly", "-o"])
         .arg(&program)

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use regex::Regex;
 
+use crate::environment::{confine, has_kubectl};
 use crate::server::{Server, eventually};
 
 /// The guides that are run, each on a control plane of its own with three simulated members.
@@ -72,10 +73,9 @@ fn steps(block: &[&str]) -> Vec<Step> {
 
 fn run(server: &Server, home: &Path, command: &str) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("bash")
+    let output = confine(&mut Command::new("bash"), home)
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .current_dir(server.scratch())
-        .env("HOME", home)
         .env("KUBECONFIG", server.kubeconfig())
         .env("PATH", format!("{}:{path}", server.data().join("bin").display()))
         .output()
@@ -134,6 +134,9 @@ fn type_in(server: &Server, home: &Path, step: &mut Step, bless: bool) {
 }
 
 fn play(guide: &str) {
+    if !has_kubectl() {
+        return;
+    }
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(guide);
     let page = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("read {}: {error}", path.display()));

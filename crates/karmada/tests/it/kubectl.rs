@@ -2,13 +2,14 @@
 //! the programs come from `KARMADA_TEST_KUBECTLS` (separated by colons), as `./test` sets it.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine as _;
 use regex::Regex;
 
+use crate::environment::confine;
 use crate::server::{PATIENCE, Server, eventually, text};
 
 /// One command and what it must answer.
@@ -195,7 +196,10 @@ const SESSION: &[Step] = &[
     step("explain deployment.spec.replicas", &["(?i)replicas"]),
     step("get events -A", &[""]),
     fed("apply -f -", CRD, &["customresourcedefinition.* created"]),
-    step("wait --for=condition=Established crd/crontabs.stable.example.com", &["condition met"]),
+    step(
+        "wait --for=condition=Established crd/crontabs.stable.example.com --timeout=300s",
+        &["condition met"],
+    ),
     fed(
         "-n shop apply -f -",
         "apiVersion: stable.example.com/v1\nkind: CronTab\nmetadata: {name: nightly}\nspec: {cronSpec: '0 2 * * *'}",
@@ -313,7 +317,7 @@ const SESSION: &[Step] = &[
     fails("-n shop get configmap missing", &["NotFound", r#"configmaps "missing" not found"#]),
     fails("get nonsense", &["the server doesn't have a resource type"]),
     step("-n shop delete deploy web", &["deployment.apps \"web\" deleted"]),
-    since(24, "-n shop wait --for=delete deploy/web --timeout=30s", &[""]),
+    since(24, "-n shop wait --for=delete deploy/web --timeout=300s", &[""]),
     step("delete crd crontabs.stable.example.com", &["deleted"]),
     step("delete node n1", &["node \"n1\" deleted"]),
     step("delete priorityclass urgent", &["deleted"]),
@@ -341,7 +345,7 @@ fn kubectl_of_every_age_finds_a_kubernetes() {
 fn kubectl_follows_what_others_write() {
     let server = Server::member();
     for kubectl in Kubectl::all(&server) {
-        let name = format!("watched-{}", kubectl.minor);
+        let name = format!("watched-{}", kubectl.number);
         let mut watching = kubectl
             .command("get configmaps -w")
             .stdout(Stdio::piped())
@@ -370,10 +374,14 @@ fn kubectl_waits_until_the_last_finalizer_is_gone() {
         );
         kubectl.expect("delete configmap held --wait=false");
         let mut waiting = kubectl
-            .command("wait --for=delete configmap/held --timeout=100s")
+            .command("wait --for=delete configmap/held --timeout=300s -v=6")
             .stdout(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("start kubectl");
+        // An old one takes an object that is gone before it began to wait for a mistake.
+        let requests = lines_of(waiting.stderr.take().expect("stderr is piped"));
+        await_line(&requests, "watch=true");
         let held = kubectl.expect("get configmap held -o jsonpath={.metadata.deletionTimestamp}");
         assert!(!held.is_empty(), "not being deleted");
         assert!(waiting.try_wait().expect("ask for kubectl").is_none(), "did not wait");
@@ -438,6 +446,7 @@ fn an_approved_certificate_logs_in() {
 /// One kubectl, its settings kept apart from those of the others.
 struct Kubectl<'a> {
     program: String,
+    number: usize,
     minor: u32,
     home: PathBuf,
     server: &'a Server,
@@ -451,24 +460,23 @@ impl<'a> Kubectl<'a> {
             return Vec::new();
         };
         let programs = programs.split(':').filter(|program| !program.is_empty());
-        programs.map(|program| Self::new(program, server)).collect()
+        programs.enumerate().map(|(number, program)| Self::new(number, program, server)).collect()
     }
 
-    fn new(program: &str, server: &'a Server) -> Self {
-        let minor = minor_version(program);
+    fn new(number: usize, program: &str, server: &'a Server) -> Self {
+        // Two of them may be of one age.
+        let home = server.scratch().join(format!("home-{number}"));
+        let minor = minor_version(program, &home);
         eprintln!("kubectl 1.{minor}: {program}");
-        let home = server.scratch().join(format!("home-1.{minor}"));
-        std::fs::create_dir_all(&home).expect("make a home");
-        Self { program: program.to_owned(), minor, home, server }
+        Self { program: program.to_owned(), number, minor, home, server }
     }
 
     fn command(&self, args: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command
+        confine(&mut command, &self.home)
             .args(args.split(' '))
             .env("KUBECONFIG", self.server.kubeconfig())
-            .env("KUBE_EDITOR", EDITOR)
-            .env("HOME", &self.home);
+            .env("KUBE_EDITOR", EDITOR);
         command
     }
 
@@ -524,8 +532,8 @@ impl<'a> Kubectl<'a> {
     }
 }
 
-fn minor_version(program: &str) -> u32 {
-    let output = Command::new(program)
+fn minor_version(program: &str, home: &Path) -> u32 {
+    let output = confine(&mut Command::new(program), home)
         .args(["version", "--client", "-o", "json"])
         // The installed program may only pick another one by the server's version.
         .env("KUBECONFIG", "/nonexistent")

@@ -4,6 +4,7 @@
 
 mod client_go;
 mod docs;
+mod environment;
 mod golden;
 mod kube_rs;
 mod kubectl;

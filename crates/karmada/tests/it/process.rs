@@ -12,6 +12,7 @@ use karmada_apimachinery::json;
 use karmada_client::{Api, Client, ListOptions};
 use tokio::net::TcpStream;
 
+use crate::environment::without_personal_settings;
 use crate::server::{PATIENCE, Server, text};
 
 /// How often the server is killed among writes.
@@ -22,7 +23,8 @@ const WRITES: usize = 40;
 #[test]
 fn a_second_process_is_told_who_holds_the_directory() {
     let server = Server::plane(&[]);
-    let output = Command::new(env!("CARGO_BIN_EXE_karmada"))
+    let mut second = Command::new(env!("CARGO_BIN_EXE_karmada"));
+    let output = without_personal_settings(&mut second)
         .args(["apiserver", "--secure-port", "0", "--data-dir"])
         .arg(server.data())
         .output()

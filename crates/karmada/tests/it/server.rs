@@ -1,13 +1,15 @@
 //! The built binary as a process of its own, on a free port and a directory of its own.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::environment::confine;
+
 /// Long enough for the slowest machine; nothing is asserted about how long anything takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running `karmada` server; it is stopped by its process id when dropped.
 pub(crate) struct Server {
@@ -43,15 +45,24 @@ impl Server {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
         let process = launch(&args, folder.path(), 0);
         let mut server = Self { process, folder, args, kubeconfig };
-        server.wait_until_ready();
+        server.wait_until_ready(0);
         server
     }
 
     /// Starts the ended server again, on the same data and the same port.
     pub(crate) fn start_again(&mut self) {
-        let port = self.port();
-        self.process = launch(&self.args, self.folder.path(), port);
-        self.wait_until_ready();
+        let (port, before) = (self.port(), self.greetings());
+        let began = Instant::now();
+        loop {
+            self.process = launch(&self.args, self.folder.path(), port);
+            if self.becomes_ready(before) {
+                return;
+            }
+            // Somebody else may have been given the port meanwhile.
+            let log = self.log();
+            let taken = log.contains("listen on") && began.elapsed() < PATIENCE;
+            assert!(taken, "karmada ended at its second start:\n{log}");
+        }
     }
 
     /// Ends the process at once, as `kill -9` does.
@@ -67,18 +78,25 @@ impl Server {
         eventually("karmada ends", || self.process.try_wait().expect("ask for the process"))
     }
 
-    fn wait_until_ready(&mut self) {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.process.try_wait().expect("ask for the process") {
-                panic!("karmada ended with {status}:\n{}", self.log());
+    fn wait_until_ready(&mut self, before: usize) {
+        assert!(self.becomes_ready(before), "karmada ended at its start:\n{}", self.log());
+    }
+
+    /// Whether the process says that it serves, once more than before, instead of ending. An open port
+    /// says nothing: it is taken long before requests are answered.
+    fn becomes_ready(&mut self, before: usize) -> bool {
+        eventually("karmada is ready", || {
+            if self.greetings() > before {
+                return Some(true);
             }
-            if self.kubeconfig().is_file() && std::net::TcpStream::connect(self.address()).is_ok() {
-                return;
-            }
-            assert!(began.elapsed() < PATIENCE, "not ready:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            self.process.try_wait().expect("ask for the process").map(|_| false)
+        })
+    }
+
+    /// How often the programs that ran here have said that they are ready.
+    fn greetings(&self) -> usize {
+        let greetings = self.read("out").matches("Karmada is ready").count();
+        greetings + self.log().lines().filter(|line| line.contains(": serving ")).count()
     }
 
     /// `host:port`, read from the kubeconfig.
@@ -111,7 +129,12 @@ impl Server {
     }
 
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        self.read("log")
+    }
+
+    fn read(&self, file: &str) -> String {
+        let bytes = std::fs::read(self.folder.path().join(file)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -124,13 +147,16 @@ impl Drop for Server {
 }
 
 fn launch(args: &[String], folder: &Path, port: u16) -> Child {
-    let log = std::fs::File::options().create(true).append(true).open(folder.join("log"));
-    Command::new(env!("CARGO_BIN_EXE_karmada"))
+    let file = |name: &str| {
+        let file = std::fs::File::options().create(true).append(true).open(folder.join(name));
+        file.expect("open a file for what is printed")
+    };
+    confine(&mut Command::new(env!("CARGO_BIN_EXE_karmada")), &folder.join("home"))
         .args(args)
         .args(["--secure-port", &port.to_string(), "--data-dir"])
         .arg(folder.join("data"))
-        .stdout(Stdio::null())
-        .stderr(log.expect("open the log"))
+        .stdout(file("out"))
+        .stderr(file("log"))
         .spawn()
         .expect("start karmada")
 }

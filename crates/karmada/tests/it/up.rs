@@ -126,17 +126,21 @@ async fn a_restart_with_nothing_changed_changes_nothing() {
         }
         versions
     };
-    let before = versions(&server).await;
-    assert_eq!(
-        before
-            .iter()
-            .filter(|(name, _)| name.ends_with("karmada.io") && !name.starts_with("v1"))
-            .count(),
-        17
-    );
-    server.kill();
-    server.start_again();
-    assert_eq!(versions(&server).await, before);
+    let definitions = versions(&server).await;
+    let ours = definitions
+        .iter()
+        .filter(|(name, _)| name.ends_with("karmada.io") && !name.starts_with("v1"));
+    assert_eq!(ours.count(), 17);
+    // Controllers of the first start may have been killed before they had written everything.
+    for _ in 0..5 {
+        let before = versions(&server).await;
+        server.kill();
+        server.start_again();
+        if versions(&server).await == before {
+            return;
+        }
+    }
+    panic!("every start writes something");
 }
 
 #[tokio::test]

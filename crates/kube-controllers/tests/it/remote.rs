@@ -67,7 +67,14 @@ async fn informers_follow_a_remote_server_across_its_restart() {
     first.stop();
     serving.await.unwrap();
     let second = server(&pki, store).await;
-    let listener = TcpListener::bind(address).await.unwrap();
+    // For a moment somebody else may have been given the port.
+    let bound = std::cell::RefCell::new(None);
+    eventually("the port is free again", async || {
+        let listener = TcpListener::bind(address).await.ok();
+        listener.map(|listener| bound.replace(Some(listener))).is_some()
+    })
+    .await;
+    let listener = bound.take().unwrap();
     let handle = tokio::spawn(async move { second.serve(listener, tls).await });
     eventually("the server is back", async || create("after").await).await;
     eventually("the object is cached", async || cached("after").await).await;

@@ -8,7 +8,7 @@ mod run;
 mod server;
 mod transport;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tokio::sync::Mutex;
 
 use server::{Role, Server};
 
-/// How many topics are replayed at the same time. Cases of one topic share namespaces.
+/// How many groups of topics are replayed at the same time.
 const LANES: usize = 3;
 /// Marks cases whose answer depends on what else the server does at that moment.
 const UNSTABLE: &str = "unstable";
-const BRIEF: Duration = Duration::from_millis(500);
-const LONG: Duration = Duration::from_secs(60);
+const BRIEF: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(300);
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -45,6 +45,53 @@ fn topics() -> BTreeMap<String, Vec<Value>> {
         topics.insert(topic.to_owned(), cases.collect());
     }
     topics
+}
+
+type Topic = (String, Vec<Value>);
+
+/// Topics that write the same objects outside of namespaces, or the same namespaces, are one group: replayed
+/// at the same time they would get in each other's way. Cases of one topic share them anyway.
+fn groups() -> Vec<Vec<Topic>> {
+    let mut groups: Vec<(BTreeSet<String>, Vec<Topic>)> = Vec::new();
+    for (topic, cases) in topics() {
+        let mut written: BTreeSet<String> = cases.iter().flat_map(written_by).collect();
+        let mut together = vec![(topic, cases)];
+        for (others, topics) in std::mem::take(&mut groups) {
+            if written.is_disjoint(&others) {
+                groups.push((others, topics));
+            } else {
+                written.extend(others);
+                together.splice(0..0, topics);
+            }
+        }
+        groups.push((written, together));
+    }
+    let mut groups: Vec<Vec<Topic>> = groups.into_iter().map(|(_, topics)| topics).collect();
+    // The longest first, which is taken from the end.
+    groups.sort_by_key(|topics| topics.iter().map(|(_, cases)| cases.len()).sum::<usize>());
+    groups
+}
+
+/// Paths of what a case writes outside of namespaces.
+fn written_by(case: &Value) -> Vec<String> {
+    let steps = ["setup", "steps", "teardown"].into_iter();
+    let steps = steps.flat_map(|part| case[part].as_array().into_iter().flatten());
+    let path = |step: &Value| {
+        let request = &step["request"];
+        let path = request["path"].as_str()?.split('?').next()?.trim_end_matches('/');
+        let inside = path.split_once("/namespaces/").is_some_and(|(_, rest)| rest.contains('/'));
+        match request["method"].as_str()? {
+            _ if inside => None,
+            "GET" => None,
+            "POST" => {
+                let metadata = &request["body"]["metadata"];
+                let name = metadata["name"].as_str().or(metadata["generateName"].as_str())?;
+                Some(format!("{path}/{name}"))
+            }
+            _ => Some(path.to_owned()),
+        }
+    };
+    steps.filter_map(path).collect()
 }
 
 /// Ids of cases that are known to differ in a role, and whether they only do so at times.
@@ -72,8 +119,7 @@ fn is_for(role: Role, case: &Value) -> bool {
 
 async fn replay(role: Role) {
     let server = Arc::new(Server::start(role).await);
-    let queue: Vec<(String, Vec<Value>)> = topics().into_iter().collect();
-    let queue = Arc::new(Mutex::new(queue));
+    let queue = Arc::new(Mutex::new(groups()));
     let known = Arc::new(known_differences(role));
     let mut lanes = Vec::new();
     for _ in 0..LANES {
@@ -81,14 +127,19 @@ async fn replay(role: Role) {
         lanes.push(tokio::spawn(async move {
             let mut results = Vec::new();
             loop {
-                let Some((topic, cases)) = queue.lock().await.pop() else { return results };
+                let Some(topics) = queue.lock().await.pop() else { return results };
                 let mut runner = run::Runner::new(&server);
-                for case in cases.iter().filter(|case| is_for(role, case)) {
+                let mut cases = Vec::new();
+                for (topic, own) in topics {
+                    cases.extend(own.into_iter().map(|case| (topic.clone(), case)));
+                }
+                cases.retain(|(_, case)| is_for(role, case));
+                for (topic, case) in cases {
                     let id = case["id"].as_str().unwrap_or_default().to_owned();
                     // What is known to differ is not waited for at length.
                     let patience = if known.contains_key(&id) { BRIEF } else { LONG };
-                    let difference = runner.replay(case, patience).await;
-                    results.push((topic.clone(), id, difference));
+                    let difference = runner.replay(&case, patience).await;
+                    results.push((topic, id, difference));
                 }
             }
         }));

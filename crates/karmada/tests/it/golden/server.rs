@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use karmada_apiserver::pki::certificate::{Authority, CLIENT_AUTH, LeafRequest};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::environment::confine;
+
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -39,7 +41,8 @@ impl Server {
         let folder = TempDir::new().expect("make a temporary directory");
         let data = folder.path().join("data");
         let log = std::fs::File::create(folder.path().join("log")).expect("create the log");
-        let process = Command::new(env!("CARGO_BIN_EXE_karmada"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
+        let process = confine(&mut command, &folder.path().join("home"))
             .args(["apiserver", "--store", "memory", "--secure-port", "0", "--role", role.name()])
             .arg("--data-dir")
             .arg(&data)

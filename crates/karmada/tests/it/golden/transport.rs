@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use super::server::Server;
 
 const CLIENT: &str = "golden/1.0";
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A raw answer.
 pub(super) struct Answer {

@@ -18,6 +18,9 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::environment::without_personal_settings;
+use crate::server::PATIENCE;
+
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_karmada");
 
 /// An authority and the directory of the serving certificate it signed.
@@ -73,7 +76,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the program and waits until it has logged `last`.
     pub(crate) fn start(arguments: &[&str], last: &str) -> Self {
-        let mut child = Command::new(BINARY)
+        let mut child = without_personal_settings(&mut Command::new(BINARY))
             .args(["--log-format=json", "--log-level=info"])
             .args(arguments)
             .stderr(Stdio::piped())
@@ -249,7 +252,8 @@ async fn exchange(
 
 /// Runs the program to its end and returns what it printed.
 pub(crate) fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output().unwrap();
+    let output = without_personal_settings(&mut Command::new(program)).args(arguments).output();
+    let output = output.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
@@ -271,6 +275,6 @@ pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let answer = tokio::time::timeout(Duration::from_secs(60), asking).await;
-    answer.unwrap_or_else(|_| panic!("{what}: not within a minute"))
+    let answer = tokio::time::timeout(PATIENCE, asking).await;
+    answer.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }

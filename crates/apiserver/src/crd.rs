@@ -13,7 +13,7 @@ use karmada_apimachinery::{Value, crd, json};
 use crate::cache::Next;
 use crate::http::query::encode_percent;
 use crate::internal;
-use crate::registry::{Custom, Served, Storage};
+use crate::registry::{Converters, Custom, Served, Storage};
 use crate::state::State;
 
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -151,7 +151,9 @@ impl Follower {
             return;
         }
         let Some(storage) = self.open(definition, &name, &basis).await else { return };
-        let served = Custom::serve(definition, &storage, self.state.converter.as_ref());
+        let State { converter, webhooks, objects, .. } = &*self.state;
+        let converters = Converters::of(definition, converter.as_ref(), webhooks, objects);
+        let served = Custom::serve(definition, &storage, &converters);
         let before = self.registered.remove(&name);
         let removed = before.map(|before| before.served).unwrap_or_default();
         self.state.registry.replace(&removed, served.clone());

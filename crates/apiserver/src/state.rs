@@ -49,7 +49,7 @@ pub(crate) struct State {
     pub(crate) connectors: Connectors,
     pub(crate) policies: Policies,
     pub(crate) lanes: Lanes,
-    pub(crate) webhooks: webhooks::Client,
+    pub(crate) webhooks: Arc<webhooks::Client>,
     ready: AtomicBool,
 }
 
@@ -104,7 +104,7 @@ impl State {
             connectors: parts.connectors,
             policies: Policies::default(),
             lanes: Lanes::new(reading + writing),
-            webhooks: webhooks::Client::default(),
+            webhooks: Arc::default(),
             ready: AtomicBool::new(false),
         }
     }

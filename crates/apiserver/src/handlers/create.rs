@@ -92,7 +92,7 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
         meta::stamp_new(&mut object, call.namespace(), call.now());
         let built_in = call.served.is_judged_as_stored();
         if built_in {
-            call.served.to_storage(&mut object);
+            call.served.to_storage(&mut object).await?;
         }
         call.served.strategy.prepare_create(&mut object);
         call.state.guard.before_validation(&request, &mut object, None)?;
@@ -107,7 +107,7 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
             options.dry_run,
         );
         if !built_in {
-            call.served.to_storage(&mut object);
+            call.served.to_storage(&mut object).await?;
         }
         admission::run::validate(call, &attributes, &object, None).await?;
         if !matches!(said_version.as_str(), "" | "0") {
@@ -123,7 +123,7 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
         };
         if let Written::Stored(mut object) = written {
             allocation.commit(options.dry_run);
-            call.served.from_storage(&mut object);
+            call.served.from_storage(&mut object).await?;
             return Ok(object);
         }
         if !generates {

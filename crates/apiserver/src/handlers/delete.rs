@@ -99,7 +99,7 @@ pub(crate) async fn delete_object(
             Step::Remove(last) => (write::remove(call, &current, last).await?, false),
         };
         let Written::Stored(mut object) = written else { continue };
-        call.served.from_storage(&mut object);
+        call.served.from_storage(&mut object).await?;
         if !pending && !options.dry_run {
             call.state.released(call, &object);
         }
@@ -326,5 +326,5 @@ pub(crate) async fn delete_collection(call: &Call) -> Answer {
             Err(status) => return Err(status),
         }
     }
-    present::list(call, &objects, &metadata, form)
+    present::list(call, &objects, &metadata, form).await
 }

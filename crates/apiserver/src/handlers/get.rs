@@ -21,5 +21,5 @@ pub(crate) async fn get(call: &Call) -> Answer {
         return Err(Status::not_found(&call.served.group_resource(), call.name()));
     };
     let object = storage.cache.read(&kv).map_err(Status::internal)?;
-    present::stored(call, StatusCode::OK, &object, form)
+    present::stored(call, StatusCode::OK, &object, form).await
 }

@@ -27,7 +27,7 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 pub(crate) async fn list(call: &Call) -> Answer {
     let form = call.negotiate(Transforms::List)?;
     let (objects, metadata) = find(call).await?;
-    present::list(call, &objects, &metadata, form)
+    present::list(call, &objects, &metadata, form).await
 }
 
 /// Which state of the collection is wanted.

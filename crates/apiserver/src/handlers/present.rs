@@ -15,7 +15,7 @@ use crate::http::respond;
 use crate::registry::{Served, Source};
 
 /// Answers with a stored object, sending the stored bytes where that is possible.
-pub(crate) fn stored(
+pub(crate) async fn stored(
     call: &Call,
     code: StatusCode,
     object: &StoredObject,
@@ -32,7 +32,7 @@ pub(crate) fn stored(
         return Ok(respond::answer(code, bytes, Format::Json));
     }
     let mut value = object.to_value();
-    call.served.from_storage(&mut value);
+    call.served.from_storage(&mut value).await?;
     self::object(call, code, value, form)
 }
 
@@ -192,7 +192,7 @@ impl ListMeta {
 }
 
 /// Answers with a list of stored objects.
-pub(crate) fn list(
+pub(crate) async fn list(
     call: &Call,
     objects: &[std::sync::Arc<StoredObject>],
     metadata: &ListMeta,
@@ -205,14 +205,8 @@ pub(crate) fn list(
     {
         return Ok(list_of_bytes(&call.served, objects, metadata));
     }
-    let mut items: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let mut value = object.to_value();
-            call.served.from_storage(&mut value);
-            value
-        })
-        .collect();
+    let mut items: Vec<Value> = objects.iter().map(|object| object.to_value()).collect();
+    call.served.all_from_storage(&mut items).await?;
     let metadata = match form.shape {
         Shape::Object => list_metadata(&call.served, metadata),
         _ => metadata.to_value(),

@@ -121,7 +121,7 @@ pub(crate) async fn apply(
             return Ok(Outcome { object, created: true });
         };
         let mut old = current.value.clone();
-        call.served.from_storage(&mut old);
+        call.served.from_storage(&mut old).await?;
         let new = make(Some(&old))?;
         if let Some(object) = attempt(call, name, change, &current, (new, old)).await? {
             return Ok(Outcome { object, created: false });
@@ -145,7 +145,7 @@ async fn attempt(
     admission::run::admit(call, &attributes, &mut new, Some(&old)).await?;
     let built_in = call.served.is_judged_as_stored();
     if built_in {
-        call.served.to_storage(&mut new);
+        call.served.to_storage(&mut new).await?;
     }
     let old = if built_in { &current.value } else { &old };
     meta::keep_owned(&mut new, old);
@@ -164,7 +164,7 @@ async fn attempt(
     let allocation = call.state.allocate(call, &mut new, Some(old), dry_run)?;
     admission::run::validate(call, &attributes, &new, Some(old)).await?;
     if !built_in {
-        call.served.to_storage(&mut new);
+        call.served.to_storage(&mut new).await?;
     }
     let finished = meta::is_finished(&new) && is_finalized(call, &new);
     let written = if dry_run {
@@ -180,7 +180,7 @@ async fn attempt(
     };
     let Written::Stored(mut object) = written else { return Ok(None) };
     allocation.commit(dry_run);
-    call.served.from_storage(&mut object);
+    call.served.from_storage(&mut object).await?;
     Ok(Some(object))
 }
 

@@ -173,6 +173,9 @@ impl Drop for Counted {
     }
 }
 
+/// An event of a watch: what happened to which object, and the change it was, if it was one.
+type Seen = (EventType, Arc<StoredObject>, Option<Arc<Change>>);
+
 enum Phase {
     Begin(Start),
     Follow(Watcher, Interval),
@@ -186,7 +189,7 @@ fn events(follower: Follower, start: Start) -> impl Stream<Item = Bytes> + Send 
         (follower, Phase::Begin(start), counted),
         |(mut follower, phase, counted)| async move {
             let (chunk, phase) = match phase {
-                Phase::Begin(start) => follower.begin(start),
+                Phase::Begin(start) => follower.begin(start).await,
                 Phase::Follow(watcher, clock) => follower.follow(watcher, clock).await,
                 Phase::End => return None,
             };
@@ -196,7 +199,7 @@ fn events(follower: Follower, start: Start) -> impl Stream<Item = Bytes> + Send 
 }
 
 impl Follower {
-    fn begin(&mut self, start: Start) -> (Bytes, Phase) {
+    async fn begin(&mut self, start: Start) -> (Bytes, Phase) {
         let mut out = Vec::new();
         let phase = match start {
             Start::Failed(status) => {
@@ -205,11 +208,11 @@ impl Follower {
             }
             Start::Changes(watcher) => self.following(watcher),
             Start::List { objects, revision, watcher, end_marker } => {
-                for object in &objects {
-                    if self.selection.matches(object) {
-                        let line = self.line(EventType::Added, object, None);
-                        out.extend_from_slice(&line);
-                    }
+                let seen = objects.into_iter().filter(|object| self.selection.matches(object));
+                let seen = seen.map(|object| (EventType::Added, object, None)).collect();
+                match self.lines(seen).await {
+                    Ok(lines) => out.extend_from_slice(&lines),
+                    Err(status) => return (error_event(&status), Phase::End),
                 }
                 if end_marker {
                     out.extend_from_slice(&self.bookmark(revision, true));
@@ -235,12 +238,11 @@ impl Follower {
                 biased;
                 () = stop.cancelled() => return (Bytes::new(), Phase::End),
                 next = watcher.next() => match next {
-                    Next::Changes(changes) => {
-                        let lines = self.lines(&changes);
-                        if !lines.is_empty() {
-                            return (lines, Phase::Follow(watcher, clock));
-                        }
-                    }
+                    Next::Changes(changes) => match self.lines(self.seen(&changes)).await {
+                        Ok(lines) if lines.is_empty() => {}
+                        Ok(lines) => return (lines, Phase::Follow(watcher, clock)),
+                        Err(status) => return (error_event(&status), Phase::End),
+                    },
                     Next::Lagged { since } => {
                         let status = too_old(since, since);
                         return (error_event(&status), Phase::End);
@@ -258,37 +260,41 @@ impl Follower {
         }
     }
 
-    fn lines(&mut self, changes: &[Arc<Change>]) -> Bytes {
-        let mut out = Vec::new();
+    /// What changes are to this watch.
+    fn seen(&self, changes: &[Arc<Change>]) -> Vec<Seen> {
+        let mut seen = Vec::new();
         for change in changes {
             if let Some((kind, object)) = change.seen_by(|object| self.selection.matches(object)) {
-                let line = self.line(kind, &object, Some(change));
-                if changes.len() == 1 {
-                    return line;
+                seen.push((kind, object, Some(change.clone())));
+            }
+        }
+        seen
+    }
+
+    /// The events as lines; the plain form of a change is encoded once for all watchers.
+    async fn lines(&mut self, seen: Vec<Seen>) -> Result<Bytes, Status> {
+        let mut out = Vec::new();
+        if self.form.shape == Shape::Object && self.call.served.serves_stored_bytes() {
+            let alone = seen.len() == 1;
+            for (kind, object, change) in seen {
+                let line = match change {
+                    Some(change) => change.encode(kind, &object),
+                    None => encode_event(kind.as_str(), &object.bytes),
+                };
+                if alone {
+                    return Ok(line);
                 }
                 out.extend_from_slice(&line);
             }
+            return Ok(out.into());
         }
-        out.into()
-    }
-
-    /// One event; the plain form of a change is encoded once for all watchers.
-    fn line(
-        &mut self,
-        kind: EventType,
-        object: &Arc<StoredObject>,
-        change: Option<&Change>,
-    ) -> Bytes {
-        if self.form.shape == Shape::Object && self.call.served.serves_stored_bytes() {
-            return match change {
-                Some(change) => change.encode(kind, object),
-                None => encode_event(kind.as_str(), &object.bytes),
-            };
+        let mut values: Vec<Value> = seen.iter().map(|(_, object, _)| object.to_value()).collect();
+        self.call.served.all_from_storage(&mut values).await?;
+        for ((kind, ..), value) in seen.iter().zip(values) {
+            let shown = self.shaped(value);
+            out.extend_from_slice(&encode_event(kind.as_str(), shown.to_string().as_bytes()));
         }
-        let mut value = object.to_value();
-        self.call.served.from_storage(&mut value);
-        let shown = self.shaped(value);
-        encode_event(kind.as_str(), shown.to_string().as_bytes())
+        Ok(out.into())
     }
 
     fn shaped(&mut self, object: Value) -> Value {

@@ -15,7 +15,12 @@ use karmada_apimachinery::{Value, json, names};
 use karmada_cel::schema::SchemaRules;
 use karmada_kinds::schema;
 
-use super::{Column, Propagation, Rules, Served, ServedSubresource, Source, Storage, Strategy};
+use super::{
+    Column, ConversionWebhook, Propagation, Rules, Served, ServedSubresource, Source, Storage,
+    Strategy,
+};
+use crate::admission::webhooks;
+use crate::auth::Objects;
 use crate::cache::Reading;
 
 const ALL_VERBS: &[&str] =
@@ -28,6 +33,35 @@ pub trait Converter: Send + Sync + 'static {
     fn convert(&self, object: &Value, api_version: &str) -> Option<Result<Value, String>>;
 }
 
+/// Who rewrites the objects of a kind into another version, beyond its name. What this program can do itself is
+/// not asked of a webhook.
+#[derive(Clone, Default)]
+pub struct Converters {
+    native: Option<Arc<dyn Converter>>,
+    webhook: Option<Arc<ConversionWebhook>>,
+}
+
+impl Converters {
+    pub(crate) fn of(
+        definition: &Value,
+        native: Option<&Arc<dyn Converter>>,
+        client: &Arc<webhooks::Client>,
+        objects: &Arc<dyn Objects>,
+    ) -> Self {
+        let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
+        let version = Custom::storage_version(definition).unwrap_or_default();
+        let api_version = GroupVersion::new(text(&["spec", "group"]), version).to_string();
+        let kind = text(&["spec", "names", "kind"]);
+        let sample = json!({"apiVersion": api_version, "kind": kind});
+        let native = native.filter(|native| native.convert(&sample, &api_version).is_some());
+        let webhook = match native {
+            Some(_) => None,
+            None => ConversionWebhook::of(definition, client, objects).map(Arc::new),
+        };
+        Self { native: native.cloned(), webhook }
+    }
+}
+
 /// One version of a custom kind.
 pub struct Custom {
     own: CustomResource,
@@ -36,7 +70,7 @@ pub struct Custom {
     /// Labels a selector may name, and where their values are.
     selectable: Vec<(Arc<str>, String)>,
     versions: Vec<String>,
-    converter: Option<Arc<dyn Converter>>,
+    converters: Converters,
     rules: SchemaRules,
 }
 
@@ -57,8 +91,18 @@ impl Custom {
                 selectable.iter().map(|(l, path)| (l.clone(), text_at(object, path))).collect()
             }) as _
         });
+        // Where a webhook converts, objects stay in the version they were stored in until they are asked for.
+        let converted = definition.str_at(&["spec", "conversion", "strategy"]) == Some("Webhook");
+        let former: Vec<CustomResource> = definition
+            .list_at(&["spec", "versions"])
+            .iter()
+            .filter(|_| converted)
+            .filter_map(|version| CustomResource::compile(definition, version.str_at(&["name"])?))
+            .collect();
         let transform = Arc::new(move |object: &mut Value| {
-            stored.shape_stored(object);
+            let version = object.gvk().version;
+            let own = former.iter().find(|former| former.version == version);
+            own.unwrap_or(&stored).shape_stored(object);
         });
         Some(Reading { transform: Some(transform), fields, observe: None })
     }
@@ -67,12 +111,12 @@ impl Custom {
     pub fn serve(
         definition: &Value,
         storage: &Arc<Storage>,
-        converter: Option<&Arc<dyn Converter>>,
+        converters: &Converters,
     ) -> Vec<Arc<Served>> {
         let versions = definition.list_at(&["spec", "versions"]).iter();
         versions
             .filter(|version| version.bool_at(&["served"]) == Some(true))
-            .filter_map(|version| Self::serve_version(definition, version, storage, converter))
+            .filter_map(|version| Self::serve_version(definition, version, storage, converters))
             .map(Arc::new)
             .collect()
     }
@@ -81,7 +125,7 @@ impl Custom {
         definition: &Value,
         version: &Value,
         storage: &Arc<Storage>,
-        converter: Option<&Arc<dyn Converter>>,
+        converters: &Converters,
     ) -> Option<Served> {
         let name = version.str_at(&["name"])?;
         let own = CustomResource::compile(definition, name)?;
@@ -122,7 +166,7 @@ impl Custom {
                 .iter()
                 .filter_map(|v| v.str_at(&["name"]).map(str::to_owned))
                 .collect(),
-            converter: converter.cloned(),
+            converters: converters.clone(),
             rules: SchemaRules::default(),
             stored,
             own,
@@ -311,7 +355,8 @@ impl Strategy for Custom {
 
     fn convert(&self, object: &mut Value, group: &str, version: &str) {
         let api_version = GroupVersion::new(group, version).to_string();
-        let converted = self.converter.as_ref().and_then(|one| one.convert(object, &api_version));
+        let native = self.converters.native.as_ref();
+        let converted = native.and_then(|native| native.convert(object, &api_version));
         match converted {
             Some(Ok(converted)) => *object = converted,
             Some(Err(error)) => tracing::warn!(error, api_version, "convert a custom object"),
@@ -324,6 +369,10 @@ impl Strategy for Custom {
         } else {
             object.set(&["apiVersion"], GroupVersion::new(group, version).to_string());
         }
+    }
+
+    fn conversion_webhook(&self) -> Option<&ConversionWebhook> {
+        self.converters.webhook.as_deref()
     }
 
     fn canonical_field(&self, label: &str) -> Result<String, String> {

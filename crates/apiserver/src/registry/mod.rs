@@ -3,6 +3,7 @@
 //! Readers take a [`Snapshot`]; adding or removing a resource publishes a new one.
 
 mod builtin;
+mod conversion;
 mod custom;
 mod strategy;
 
@@ -11,13 +12,15 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::{GroupKind, GroupResource, Gvk};
+use karmada_apimachinery::gvk::{GroupKind, GroupResource, GroupVersion, Gvk};
+use karmada_apimachinery::status::Status;
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
 
 pub use builtin::BuiltIn;
-pub use custom::{Converter, Custom};
+pub use conversion::ConversionWebhook;
+pub use custom::{Converter, Converters, Custom};
 pub use strategy::{Column, Propagation, Rules, Strategy};
 
 /// Where the objects of a resource are kept. All versions of a resource share one.
@@ -115,27 +118,52 @@ impl Served {
             && self.storage.as_ref().is_none_or(|storage| storage.group == self.gvk.group)
     }
 
-    /// Whether objects are stored in the version served, so that stored bytes can be sent as they are.
+    /// Whether objects are stored in the version served, so that stored bytes can be sent as they are. Where
+    /// a webhook converts, an object may still be stored in the version that was stored before.
     pub fn serves_stored_bytes(&self) -> bool {
-        self.storage.as_ref().is_some_and(|storage| {
-            storage.group == self.gvk.group && storage.version == self.gvk.version
-        })
+        self.strategy.conversion_webhook().is_none()
+            && self.storage.as_ref().is_some_and(|storage| {
+                storage.group == self.gvk.group && storage.version == self.gvk.version
+            })
     }
 
     /// Rewrites a stored object into the version served.
-    pub fn from_storage(&self, object: &mut Value) {
-        if !self.serves_stored_bytes() {
-            self.strategy.convert(object, &self.gvk.group, &self.gvk.version);
+    pub async fn from_storage(&self, object: &mut Value) -> Result<(), Status> {
+        self.all_from_storage(std::slice::from_mut(object)).await
+    }
+
+    /// Rewrites stored objects into the version served, by one call where a webhook does it.
+    pub async fn all_from_storage(&self, objects: &mut [Value]) -> Result<(), Status> {
+        if self.serves_stored_bytes() {
+            return Ok(());
         }
+        self.convert(objects, &self.gvk.group, &self.gvk.version).await
     }
 
     /// Rewrites an object of the version served into the version stored.
-    pub fn to_storage(&self, object: &mut Value) {
-        if let Some(storage) = &self.storage
-            && !self.serves_stored_bytes()
-        {
-            self.strategy.convert(object, &storage.group, &storage.version);
+    pub async fn to_storage(&self, object: &mut Value) -> Result<(), Status> {
+        match &self.storage {
+            Some(storage) if !self.serves_stored_bytes() => {
+                self.convert(std::slice::from_mut(object), &storage.group, &storage.version).await
+            }
+            _ => Ok(()),
         }
+    }
+
+    async fn convert(
+        &self,
+        objects: &mut [Value],
+        group: &str,
+        version: &str,
+    ) -> Result<(), Status> {
+        if let Some(webhook) = self.strategy.conversion_webhook() {
+            let api_version = GroupVersion::new(group, version).to_string();
+            webhook.convert(objects, &api_version).await.map_err(Status::unexplained)?;
+        }
+        for object in objects {
+            self.strategy.convert(object, group, version);
+        }
+        Ok(())
     }
 }
 

@@ -11,6 +11,8 @@ use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::schema::{Cursor, Schema};
 use karmada_apimachinery::{Value, json};
 
+use super::ConversionWebhook;
+
 pub use karmada_kinds::resource::Propagation;
 
 /// The rules of writing and deleting that differ between kinds.
@@ -59,6 +61,11 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Rewrites the object into another version of its kind.
     fn convert(&self, object: &mut Value, group: &str, version: &str);
+
+    /// Who rewrites objects before [`Strategy::convert`] gives them their last touch.
+    fn conversion_webhook(&self) -> Option<&ConversionWebhook> {
+        None
+    }
 
     /// The canonical form of a field-selector label, or the text of the refusal.
     fn canonical_field(&self, label: &str) -> Result<String, String>;

@@ -63,11 +63,10 @@ async fn find_object(call: &Call) -> Result<Option<Value>, Status> {
     if found.is_none() && call.served.source != Source::Native {
         return Err(Status::not_found(&call.served.group_resource(), call.name()));
     }
-    Ok(found.map(|current| {
-        let mut object = current.value;
-        call.served.from_storage(&mut object);
-        object
-    }))
+    let Some(current) = found else { return Ok(None) };
+    let mut object = current.value;
+    call.served.from_storage(&mut object).await?;
+    Ok(Some(object))
 }
 
 fn is_pod(call: &Call) -> bool {

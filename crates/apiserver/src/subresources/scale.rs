@@ -37,7 +37,7 @@ fn scale_kind() -> Gvk {
 async fn get(call: &Call, paths: &ScalePaths) -> Answer {
     let form = call.negotiate(Transforms::Object)?;
     let mut object = write::load_existing(call, call.namespace(), call.name()).await?.value;
-    call.served.from_storage(&mut object);
+    call.served.from_storage(&mut object).await?;
     answer(call, view(call, &object, paths)?, form)
 }
 

@@ -4,8 +4,10 @@
 
 mod announce;
 mod connect;
+mod conversion;
 mod events;
 mod flow;
+mod https;
 mod limits;
 mod restart;
 mod rules;

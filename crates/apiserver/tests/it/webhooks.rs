@@ -3,26 +3,18 @@
 use std::sync::Arc;
 
 use base64::Engine;
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http::Method;
 use karmada_apimachinery::{Value, json};
-use karmada_apiserver::pki::certificate::{Authority, LeafRequest, dns_name};
 use karmada_apiserver::{Config, Server};
 use parking_lot::Mutex;
-use rustls_pki_types::PrivateKeyDer;
-use rustls_pki_types::pem::PemObject;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
+use crate::https::Program;
 use crate::server::{admin, get, post, send, server};
 
 /// A webhook that answers by a function and remembers what it was asked.
 struct Stub {
-    port: u16,
-    bundle: String,
+    program: Program,
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -30,68 +22,24 @@ type Answer = fn(&str, &Value) -> Value;
 
 impl Stub {
     async fn start(answer: Answer) -> Self {
-        let key = Authority::generate_key().unwrap();
-        let (begin, end) =
-            ("2025-01-01T00:00:00Z".parse().unwrap(), "2099-01-01T00:00:00Z".parse().unwrap());
-        let authority = Authority::self_signed("hooks", &key, begin, end).unwrap();
-        let leaf = authority
-            .issue_leaf(&LeafRequest {
-                common_name: "hook",
-                organizations: &[],
-                usage: der::oid::db::rfc5280::ID_KP_SERVER_AUTH,
-                alternative_names: &[dns_name("localhost").unwrap()],
-                not_before: begin,
-                not_after: end,
-            })
-            .unwrap();
-        let key = PrivateKeyDer::from_pem_slice(leaf.key_pem.as_bytes()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![leaf.certificate.clone()], key)
-            .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let log = asked.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, log) = (acceptor.clone(), log.clone());
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-                        let log = log.clone();
-                        async move {
-                            let path = request.uri().path().to_owned();
-                            let body = request.into_body().collect().await.unwrap().to_bytes();
-                            let review: Value = serde_json::from_slice(&body).unwrap();
-                            log.lock().push(review["request"].clone());
-                            let mut response = answer(&path, &review["request"]);
-                            response["uid"] = review["request"]["uid"].clone();
-                            let review = json!({
-                                "kind": "AdmissionReview",
-                                "apiVersion": "admission.k8s.io/v1",
-                                "response": response,
-                            });
-                            let body = Full::new(Bytes::from(review.to_string()));
-                            Ok::<_, std::convert::Infallible>(Response::new(body))
-                        }
-                    });
-                    let builder = hyper::server::conn::http1::Builder::new();
-                    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
-        });
-        let pem = authority.certificate_pem();
-        let bundle = base64::engine::general_purpose::STANDARD.encode(pem);
-        Self { port, bundle, asked }
+        let program = Program::start(move |path, review| {
+            log.lock().push(review["request"].clone());
+            let mut response = answer(path, &review["request"]);
+            response["uid"] = review["request"]["uid"].clone();
+            json!({
+                "kind": "AdmissionReview",
+                "apiVersion": "admission.k8s.io/v1",
+                "response": response,
+            })
+        })
+        .await;
+        Self { program, asked }
     }
 
     fn client(&self, path: &str) -> Value {
-        json!({"url": format!("https://localhost:{}{path}", self.port), "caBundle": self.bundle})
+        self.program.client(path)
     }
 }
 
@@ -101,6 +49,7 @@ fn hook(name: &str, client: Value) -> Value {
         "clientConfig": client,
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
         "rules": [{
             "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
             "operations": ["CREATE", "UPDATE", "DELETE"],
@@ -252,9 +201,9 @@ async fn only_requests_a_webhook_asks_for_reach_it() {
 }
 
 // Shows: OPS-2
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_that_takes_too_long_is_given_up() {
-    let limit = std::time::Duration::from_millis(300);
+    let limit = std::time::Duration::from_secs(8);
     let server = server(Config { request_timeout: limit, ..Config::default() }).await;
     // Connections are accepted by the system and never answered.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

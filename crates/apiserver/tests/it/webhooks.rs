@@ -152,7 +152,7 @@ async fn an_unreachable_webhook_fails_the_write_unless_that_is_ignored() {
     assert_eq!(
         status["message"],
         "Internal error occurred: failed calling webhook \"gone.example.com\": failed to call webhook: \
-         Post \"https://127.0.0.1:1/?timeout=10s\": dial tcp 127.0.0.1:1: connect: connection refused"
+         Post \"https://127.0.0.1:1/?timeout=30s\": dial tcp 127.0.0.1:1: connect: connection refused"
     );
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/gone";
     assert_eq!(send(&server, admin(), (Method::DELETE, path), "").await.0, 200);

@@ -4,7 +4,16 @@ tools=$PWD/.tools
 
 say() { printf '%s\n' "$*" >&2; }
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        DEBIAN_FRONTEND=noninteractive "$@"
+    elif command -v sudo >/dev/null; then
+        sudo DEBIAN_FRONTEND=noninteractive "$@"
+    else
+        say "this needs root (there is no sudo here): $*"
+        return 1
+    fi
+}
 
 # Refreshes apt's lists once per run.
 apt_lists() {

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Stage {
     Alpha,
     Beta,
+    /// Not in the original. Switched by its own name only, so that `AllAlpha` means what it means there.
+    Extension,
 }
 
 impl fmt::Display for Stage {
@@ -14,6 +16,7 @@ impl fmt::Display for Stage {
         f.write_str(match self {
             Self::Alpha => "ALPHA",
             Self::Beta => "BETA",
+            Self::Extension => "EXTENSION",
         })
     }
 }
@@ -82,6 +85,8 @@ gates! {
     WorkloadAffinity = "WorkloadAffinity", false, Alpha;
     /// Counts placements that are under way against the estimates.
     SchedulingOvercommitProtection = "SchedulingOvercommitProtection", false, Alpha;
+    /// Spreads workloads over zones and providers too, which otherwise are only checked for.
+    SpreadByZoneAndProvider = "SpreadByZoneAndProvider", false, Extension;
 }
 
 /// What is wrong with a `--feature-gates` text.
@@ -224,7 +229,10 @@ mod tests {
         );
         assert!(on("AllAlpha=true, WorkloadAffinity=false").contains(&MultiClusterService));
         assert_eq!(on("AllBeta=false,Failover=True"), [Failover]);
-        assert_eq!(on("AllAlpha=1,AllBeta=t").len(), Gate::ALL.len());
+        let all = on("AllAlpha=1,AllBeta=t");
+        assert_eq!(all.len(), Gate::ALL.len() - 1);
+        assert!(!all.contains(&SpreadByZoneAndProvider));
+        assert!(on("SpreadByZoneAndProvider=true").contains(&SpreadByZoneAndProvider));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod assign;
 pub mod combination;
 pub mod division;
 mod estimate;
+pub mod quota;
 pub mod reason;
 pub mod resources;
 mod rules;
@@ -70,8 +71,8 @@ pub struct Config {
     pub workload_affinity: bool,
     /// Flag `--enable-empty-workload-propagation`.
     pub propagate_empty_workloads: bool,
-    /// Spreads over zones and providers too, not only over regions and clusters. Off by default:
-    /// the original only checks that clusters have these properties.
+    /// Gate `SpreadByZoneAndProvider`: spreads over zones and providers too, not only over regions and
+    /// clusters. Off by default: the original only checks that clusters have these properties.
     pub spread_by_zone_and_provider: bool,
 }
 

@@ -363,27 +363,65 @@ mod tests {
         }
     }
 
-    #[test]
-    fn e12_each_chosen_group_gives_its_best_cluster_first() {
-        let clusters = clusters(&[
-            ("m1", "R1", 70, 40),
-            ("m2", "R2", 40, 40),
-            ("m3", "R2", 40, 40),
-            ("m4", "R2", 40, 40),
-            ("m5", "R3", 60, 40),
-            ("m6", "R3", 50, 60),
-        ]);
+    /// Regions with their scores, and their clusters as (name, score, available).
+    type Region<'a> = (&'a str, i64, &'a [(&'a str, i64, i64)]);
+
+    /// Chooses regions by the scores given and takes clusters from them.
+    fn by_region(regions: &[Region<'_>], region: (i64, i64), by_cluster: (i64, i64)) -> String {
+        let rows: Vec<(&str, &str, i64, i64)> = regions
+            .iter()
+            .flat_map(|(region, _, clusters)| {
+                clusters.iter().map(move |(name, score, room)| (*name, *region, *score, *room))
+            })
+            .collect();
+        let clusters = clusters(&rows);
         let candidates = candidates(&clusters);
         let members = group_by(&candidates, &SpreadFieldValue::Region);
-        let chosen: Vec<&[usize]> =
-            ["R1", "R3", "R2"].iter().map(|region| members[region].as_slice()).collect();
-        let (by_group, by_cluster) = (constraint(1, 3), constraint(6, 8));
+        let (by_group, by_cluster) =
+            (constraint(region.0, region.1), constraint(by_cluster.0, by_cluster.1));
         let spread = Spread {
             by_group: &by_group,
             by_cluster: Some(&by_cluster),
             replicas: 1,
             duplicated: false,
         };
-        assert_eq!(names(Ok(spread.take(&candidates, &chosen))), "m1 m5 m2 m6 m3 m4");
+        let groups: Vec<Group<'_>> = regions
+            .iter()
+            .map(|(name, weight, clusters)| Group {
+                name,
+                value: clusters.len() as i64,
+                weight: *weight,
+            })
+            .collect();
+        let chosen = choose(&groups, spread.bounds());
+        let chosen: Vec<&[usize]> =
+            chosen.iter().map(|&index| members[groups[index].name].as_slice()).collect();
+        names(Ok(spread.take(&candidates, &chosen)))
+    }
+
+    #[test]
+    fn e12_each_chosen_region_gives_its_best_cluster_first() {
+        let five: &[Region<'_>] = &[
+            ("R1", 70, &[("m1", 70, 40)]),
+            ("R2", 40, &[("m2", 40, 40), ("m3", 40, 40), ("m4", 40, 40)]),
+            ("R3", 60, &[("m5", 60, 40), ("m6", 50, 60)]),
+            ("R4", 70, &[("m7", 70, 100)]),
+            ("R5", 50, &[("m8", 50, 50)]),
+        ];
+        assert_eq!(by_region(five, (1, 3), (6, 8)), "m1 m5 m2 m6 m3 m4");
+        let four: &[Region<'_>] = &[
+            ("R1", 90, &[("m1", 90, 40)]),
+            ("R2", 70, &[("m2", 70, 40), ("m3", 60, 40), ("m4", 30, 40)]),
+            ("R3", 80, &[("m5", 80, 40), ("m6", 50, 40)]),
+            ("R4", 50, &[("m7", 50, 40), ("m8", 50, 40), ("m9", 50, 40), ("ma", 50, 40)]),
+        ];
+        assert_eq!(by_region(four, (2, 2), (4, 5)), "m1 m2 m3 m4");
+        let two: &[Region<'_>] = &[
+            ("R1", 100, &[("m1", 9, 9), ("m2", 9, 9)]),
+            ("R2", 80, &[("m3", 9, 9), ("m4", 9, 9), ("m5", 9, 9)]),
+        ];
+        assert_eq!(by_region(two, (1, 1), (2, 2)), "m1 m2");
+        assert_eq!(by_region(two, (1, 1), (3, 3)), "m3 m4 m5");
+        assert_eq!(by_region(two, (1, 1), (4, 4)), "");
     }
 }

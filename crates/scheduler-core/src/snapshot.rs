@@ -241,7 +241,7 @@ impl Models {
     }
 }
 
-fn in_units(resource: &str, quantity: &Quantity) -> i64 {
+pub(crate) fn in_units(resource: &str, quantity: &Quantity) -> i64 {
     if resource == "cpu" { quantity.milli_value() } else { quantity.value() }
 }
 

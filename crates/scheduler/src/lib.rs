@@ -147,7 +147,7 @@ pub fn start(manager: &Manager, options: Options, gates: &Gates) -> SchedulerHan
             multiple_pod_templates: gates.is_on(Gate::MultiplePodTemplatesScheduling),
             workload_affinity: gates.is_on(Gate::WorkloadAffinity),
             propagate_empty_workloads: options.propagate_empty_workloads,
-            ..Config::default()
+            spread_by_zone_and_provider: gates.is_on(Gate::SpreadByZoneAndProvider),
         },
         protects: gates.is_on(Gate::SchedulingOvercommitProtection),
         clock: manager.clock.clone(),

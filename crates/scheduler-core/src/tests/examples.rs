@@ -33,11 +33,14 @@ fn e3_static_weights_ignore_capacity_and_history() {
         (2, 2, &[("m1", 1)], "m1 2"),
         (3, 2, &[("m1", 1), ("m1", 2), ("m2", 1)], "m1 2, m2 1"),
         (4, 2, &[("elsewhere", 1)], "m1 2, m2 2"),
+        (0, 2, &[("m1", 1), ("m2", 1)], ""),
     ];
     for (replicas, count, weights, expected) in cases {
         let clusters: Vec<Value> = (1..=*count).map(|i| cluster(&format!("m{i}"), 0)).collect();
         let previous = [("m1", 99)];
-        let binding = binding(*replicas, static_weights(weights), &previous);
+        let mut binding = binding(*replicas, static_weights(weights), &previous);
+        // Also with nothing to give out this is a workload.
+        binding["replicaRequirements"] = json!({});
         assert_eq!(
             show(&place(&binding, &snapshot(&clusters))),
             *expected,
@@ -209,6 +212,11 @@ fn e9_selection_by_cluster_swaps_for_room() {
         names(&spread(7, 7, 30)),
         "SchedulerError: failed to select clusters: the number of feasible clusters is less than spreadConstraint.MinGroups"
     );
+    let weights = [("m1", 1), ("m2", 1), ("m3", 1), ("m4", 1)];
+    let mut fixed = static_weights(&weights);
+    fixed["spreadConstraints"] =
+        json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}]);
+    assert_eq!(names(&binding(120, fixed, &[])), "m1 m2 m3 m4");
     // Targets score above all others, yet give way where room is short.
     let mut sticky = spread(1, 2, 120);
     sticky["clusters"] = json!([{"name": "m1", "replicas": 1}, {"name": "m4", "replicas": 1}]);
@@ -288,6 +296,8 @@ fn e13_room_is_what_the_scarcest_resource_leaves() {
         )
     };
     let half = json!({"cpu": "500m", "memory": "1Gi"});
+    let mut unreported = roomy();
+    unreported["status"]["resourceSummary"] = Value::Null;
     let cases = [
         (roomy(), Some(half.clone()), 6),
         (roomy(), None, 80),
@@ -301,6 +311,7 @@ fn e13_room_is_what_the_scarcest_resource_leaves() {
             0,
         ),
         (cluster(json!({}), json!({})), Some(half.clone()), 0),
+        (unreported, Some(half.clone()), 0),
         (roomy(), Some(json!({"example.com/gpu": "1"})), 0),
     ];
     for (cluster, request, expected) in cases {

@@ -4,6 +4,7 @@ mod decisions;
 mod examples;
 mod laws;
 mod reference;
+mod sets;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus, TargetCluster};

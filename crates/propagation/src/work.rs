@@ -465,6 +465,13 @@ mod tests {
             divide_completions(&job, &spec.spec),
             [("a".to_owned(), 6), ("b".to_owned(), 3)]
         );
+        // A Job that is placed as a whole, by its components, completes where it is.
+        let whole = binding(json!({
+            "components": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}],
+            "clusters": [{"name": "m1", "components": [{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}]}],
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}},
+        }));
+        assert_eq!(divide_completions(&job, &whole.spec), []);
     }
 
     #[test]
@@ -484,6 +491,18 @@ mod tests {
         assert_eq!(kept_clusters(&spec), BTreeSet::from(["m1", "m2", "m3"]));
         assert!(waits_for_purge(&spec, ["m4"].into_iter()));
         assert!(!waits_for_purge(&spec, ["m3"].into_iter()));
+    }
+
+    #[test]
+    fn delivery_is_suspended_to_all_or_to_named_clusters() {
+        let suspended = |suspension: Value| {
+            let spec = binding(json!({"suspension": suspension})).spec;
+            ["m1", "m2"].map(|cluster| spec.is_dispatching_suspended(cluster))
+        };
+        assert_eq!(suspended(json!({"dispatching": true})), [true, true]);
+        let on_one = json!({"dispatchingOnClusters": {"clusterNames": ["m1"]}});
+        assert_eq!(suspended(on_one), [true, false]);
+        assert_eq!(suspended(json!({"scheduling": true})), [false, false]);
     }
 
     #[test]

@@ -20,21 +20,27 @@ type TypedCluster = Object<ClusterSpec, ClusterStatus>;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let client = kube::Client::try_default().await?;
-    let resource = resource_of::<Cluster>();
-
-    println!("typed:");
-    let clusters: Api<TypedCluster> = Api::all_with(client.clone(), &resource);
-    for cluster in clusters.list(&ListParams::default()).await? {
-        println!("  {}", describe(&cluster));
-    }
-
-    println!("dynamic:");
-    let clusters: Api<DynamicObject> = Api::all_with(client, &resource);
-    for cluster in clusters.list(&ListParams::default()).await? {
-        let name = cluster.metadata.name.as_deref().unwrap_or_default();
-        println!("  {name} {}", cluster.data["spec"]["syncMode"]);
-    }
+    println!("typed:\n  {}", typed(client.clone()).await?.join("\n  "));
+    println!("dynamic:\n  {}", dynamic(client).await?.join("\n  "));
     Ok(())
+}
+
+/// One line per cluster, read into the types of this crate.
+pub(crate) async fn typed(client: kube::Client) -> kube::Result<Vec<String>> {
+    let clusters: Api<TypedCluster> = Api::all_with(client, &resource_of::<Cluster>());
+    let clusters = clusters.list(&ListParams::default()).await?;
+    Ok(clusters.iter().map(describe).collect())
+}
+
+/// One line per cluster, read without knowing its type.
+pub(crate) async fn dynamic(client: kube::Client) -> kube::Result<Vec<String>> {
+    let clusters: Api<DynamicObject> = Api::all_with(client, &resource_of::<Cluster>());
+    let clusters = clusters.list(&ListParams::default()).await?;
+    let line = |cluster: &DynamicObject| {
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        format!("{name} mode={}", cluster.data["spec"]["syncMode"].as_str().unwrap_or_default())
+    };
+    Ok(clusters.iter().map(line).collect())
 }
 
 /// The names under which the API serves a kind.

@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 
 use crate::meta::Kind;
 use crate::wire::GO_TYPE;
-use crate::{apps, autoscaling, config, multicluster, networking, policy, remedy, work};
+use crate::{apps, autoscaling, config, multicluster, networking, operator, policy, remedy, work};
 
 /// One custom resource definition.
 #[derive(Debug, Clone)]
@@ -89,6 +89,24 @@ pub fn with_conversion_webhook(crd: &Crd, client_config: Value) -> Value {
         "webhook": {"clientConfig": client_config, "conversionReviewVersions": ["v1"]},
     });
     object
+}
+
+/// The definition that belongs into the cluster which hosts a control plane, for the operator.
+pub fn host_crds() -> &'static [Crd] {
+    static CRDS: LazyLock<Vec<Crd>> = LazyLock::new(|| {
+        vec![one::<operator::Karmada>(Facts {
+            singular: "karmada",
+            short: &[],
+            in_category: true,
+            has_status: true,
+            columns: &[
+                Column::Text("READY", r#".status.conditions[?(@.type=="Ready")].status"#),
+                AGE,
+            ],
+            yaml: text_of!("operator.karmada.io_karmadas"),
+        })]
+    });
+    &CRDS
 }
 
 fn build() -> Vec<Crd> {

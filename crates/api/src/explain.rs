@@ -254,3 +254,118 @@ fn fold(names: &[&str]) -> String {
     }
     format!("{} and {} more", names[..SHOWN].join(", "), names.len() - SHOWN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> Explanation {
+        let policy = |policy: &str, won, reason: &str| PolicyCandidate {
+            policy: policy.into(),
+            won,
+            reason: reason.into(),
+        };
+        let verdict = |cluster: &str, score, replicas| ClusterVerdict {
+            cluster: cluster.into(),
+            score,
+            allocatable: Some(10),
+            selected: true,
+            replicas: Some(replicas),
+            ..ClusterVerdict::default()
+        };
+        let group = |name: &str, clusters, score, chosen| GroupVerdict {
+            name: name.into(),
+            clusters,
+            score,
+            chosen,
+        };
+        let share = |cluster: &str, weight, kept, total| Share {
+            cluster: cluster.into(),
+            weight,
+            kept,
+            total,
+        };
+        let taint = Refusal {
+            rule: "TaintToleration".into(),
+            reason: "cluster(s) had untolerated taint {k:NoSchedule}".into(),
+        };
+        let refused = |cluster: &str| ClusterVerdict {
+            cluster: cluster.into(),
+            rejected_by: vec![taint.clone()],
+            ..ClusterVerdict::default()
+        };
+        let attempt = AffinityAttempt {
+            affinity: Some("primary".into()),
+            clusters: vec![
+                verdict("m1", 100, 3),
+                verdict("m2", 0, 2),
+                refused("m3"),
+                refused("m4"),
+            ],
+            groups: Some(GroupChoice {
+                by: "region".into(),
+                groups: vec![group("east", 2, 5050, true), group("west", 1, 3000, false)],
+            }),
+            divisions: vec![Division {
+                strategy: "dynamic weights".into(),
+                replicas: 5,
+                shares: vec![share("m1", 10, 2, 3), share("m2", 10, 0, 2)],
+            }],
+            error: None,
+        };
+        Explanation {
+            subject: "Deployment shop/web".into(),
+            policies: vec![
+                policy("PropagationPolicy shop/web", true, "selects it by name"),
+                policy("PropagationPolicy shop/all", false, "selects it by kind only"),
+            ],
+            scheduling: Some(Scheduling {
+                trigger: "the number of replicas changed".into(),
+                attempts: vec![attempt],
+                succeeded: true,
+                outcome: "Binding has been scheduled successfully. Result: {m1:3, m2:2}".into(),
+            }),
+            overrides: vec![OverrideStep {
+                cluster: "m2".into(),
+                policy: "OverridePolicy shop/registry".into(),
+                overrider: "image".into(),
+                changes: vec![
+                    "replace /spec/template/spec/containers/0/image = mirror.example/web:v1".into(),
+                ],
+            }],
+        }
+    }
+
+    #[test]
+    fn the_whole_chain_reads_from_policy_to_override() {
+        let expected = "\
+Deployment shop/web
+  claimed by PropagationPolicy shop/web: selects it by name
+  not by     PropagationPolicy shop/all: selects it by kind only
+  scheduled because the number of replicas changed
+  affinity group primary:
+    - m3, m4: cluster(s) had untolerated taint {k:NoSchedule} (TaintToleration)
+    regions: +east (2 clusters, score 5050), -west (1 clusters, score 3000)
+    + m1: score 100, room for 10 -> 3 replicas
+    + m2: score 0, room for 10 -> 2 replicas
+    dynamic weights of 5: m1 3 (weight 10, kept 2), m2 2 (weight 10, kept 0)
+  => Binding has been scheduled successfully. Result: {m1:3, m2:2}
+  m2: image by OverridePolicy shop/registry: replace /spec/template/spec/containers/0/image = mirror.example/web:v1";
+        let whole = whole();
+        assert_eq!(whole.to_string(), expected);
+        let json = serde_json::to_string(&whole).unwrap();
+        assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_screen_is_counted() {
+        let mut long = whole();
+        let step = long.overrides[0].clone();
+        long.overrides = vec![step; 40];
+        let shown = long.to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 24);
+        assert_eq!(lines[22], "  … 28 more lines (-o yaml shows all)");
+        assert!(lines[23].starts_with("  m2: image by"));
+    }
+}

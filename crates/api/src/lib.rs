@@ -3,7 +3,7 @@
 //! Types follow the wire exactly: a round trip through them changes nothing that the original would keep.
 //! They are light (serde only); nothing here talks to a server. Kinds are grouped as the API groups are:
 //! [`policy`], [`work`], [`cluster`], [`config`], [`autoscaling`], [`networking`], [`apps`], [`remedy`],
-//! [`search`], [`multicluster`]. Twins of two scopes are handled through the traits of [`scopes`].
+//! [`search`], [`multicluster`], [`operator`]. Twins of two scopes are handled through the traits of [`scopes`].
 
 // The macro that defines the types recurses once per field.
 #![recursion_limit = "256"]
@@ -30,6 +30,7 @@ pub mod multicluster;
 pub mod names;
 pub mod native;
 pub mod networking;
+pub mod operator;
 pub mod policy;
 mod quantity;
 pub mod remedy;

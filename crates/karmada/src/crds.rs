@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use karmada_admission::review::CONVERT_PATH;
-use karmada_api::crd::{Crd, crds, with_conversion_webhook};
+use karmada_api::crd::{Crd, crds, host_crds, with_conversion_webhook};
 use karmada_apimachinery::{Value, json};
 use karmada_apiserver::http::respond::to_yaml;
 
@@ -20,11 +20,15 @@ pub(crate) struct Args {
     /// The certificate authority of the webhook, in PEM.
     #[arg(long, value_name = "FILE", requires = "conversion_url")]
     ca_file: Option<PathBuf>,
+    /// Prints the definition for the cluster that hosts a control plane, which an operator works from.
+    #[arg(long, conflicts_with = "conversion_url")]
+    host: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let authority = args.ca_file.as_deref().map(read_authority).transpose()?;
-    let documents = crds().iter().map(|crd| match &args.conversion_url {
+    let shown = if args.host { host_crds() } else { crds() };
+    let documents = shown.iter().map(|crd| match &args.conversion_url {
         Some(url) if has_versions(crd) => {
             to_yaml(&with_conversion_webhook(crd, client_config(url, CONVERT_PATH, &authority)))
         }

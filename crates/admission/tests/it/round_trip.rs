@@ -1,17 +1,21 @@
 //! Stored objects of the original go through our types without losing or gaining anything.
 
+use karmada_api::apps::WorkloadRebalancer;
 use karmada_api::autoscaling::{CronFederatedHPA, FederatedHPA};
 use karmada_api::cluster::Cluster;
 use karmada_api::config::{
     ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration,
 };
 use karmada_api::meta::Kind;
+use karmada_api::multicluster::{ServiceExport, ServiceImport};
 use karmada_api::networking::{MultiClusterIngress, MultiClusterService};
 use karmada_api::policy::{
     ClusterOverridePolicy, ClusterPropagationPolicy, ClusterTaintPolicy, FederatedResourceQuota,
     OverridePolicy, PropagationPolicy,
 };
-use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work};
+use karmada_api::remedy::Remedy;
+use karmada_api::search::ResourceRegistry;
+use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work, v1alpha1};
 use karmada_apimachinery::object::ObjectExt;
 use serde_json::Value;
 
@@ -49,6 +53,13 @@ fn round_trip(object: &Value) -> Option<Value> {
         CronFederatedHPA,
         MultiClusterService,
         MultiClusterIngress,
+        WorkloadRebalancer,
+        Remedy,
+        ServiceExport,
+        ServiceImport,
+        ResourceRegistry,
+        v1alpha1::ResourceBinding,
+        v1alpha1::ClusterResourceBinding,
     )
 }
 

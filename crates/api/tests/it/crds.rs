@@ -2,9 +2,14 @@
 
 use std::path::PathBuf;
 
-use karmada_api::crd::{Crd, crds, find, undescribed_fields, with_conversion_webhook};
+use karmada_api::crd::{Crd, crds, find, host_crds, undescribed_fields, with_conversion_webhook};
 use karmada_apimachinery::crd::{NoRules, apply_defaults, prepare_create, validate_create};
 use serde_json::{Value, json};
+
+/// The definitions of a control plane and of the cluster that hosts one.
+fn all() -> impl Iterator<Item = &'static Crd> {
+    crds().iter().chain(host_crds())
+}
 
 fn file(crd: &Crd) -> PathBuf {
     let group = crd.object["spec"]["group"].as_str().unwrap();
@@ -16,7 +21,7 @@ fn file(crd: &Crd) -> PathBuf {
 #[test]
 fn checked_in_text_equals_the_types() {
     let update = std::env::var_os("UPDATE_CRDS").is_some();
-    for crd in crds() {
+    for crd in all() {
         let text = serde_saphyr::to_string(&crd.object).unwrap();
         if update {
             std::fs::write(file(crd), &text).unwrap();
@@ -30,7 +35,7 @@ fn checked_in_text_equals_the_types() {
 #[test]
 fn every_kind_is_there_and_every_field_explained() {
     assert_eq!(crds().len(), 19);
-    for crd in crds() {
+    for crd in all() {
         for version in crd.object["spec"]["versions"].as_array().unwrap() {
             let schema = &version["schema"]["openAPIV3Schema"];
             assert_eq!(undescribed_fields(schema), Vec::<String>::new(), "{}", crd.name);
@@ -40,7 +45,7 @@ fn every_kind_is_there_and_every_field_explained() {
 
 #[test]
 fn definitions_pass_the_rules_for_definitions() {
-    for crd in crds() {
+    for crd in all() {
         let mut definition = crd.object.clone();
         apply_defaults(&mut definition);
         prepare_create(&mut definition);
@@ -50,7 +55,7 @@ fn definitions_pass_the_rules_for_definitions() {
 
 #[test]
 fn exactly_one_version_is_stored() {
-    for crd in crds() {
+    for crd in all() {
         let versions = crd.object["spec"]["versions"].as_array().unwrap();
         let stored = versions.iter().filter(|version| version["storage"] == true).count();
         assert_eq!(stored, 1, "{}", crd.name);

@@ -444,7 +444,7 @@ fn an_approved_certificate_logs_in() {
 }
 
 /// One kubectl, its settings kept apart from those of the others.
-struct Kubectl<'a> {
+pub(crate) struct Kubectl<'a> {
     program: String,
     number: usize,
     minor: u32,
@@ -454,7 +454,7 @@ struct Kubectl<'a> {
 
 impl<'a> Kubectl<'a> {
     /// Every kubectl that `KARMADA_TEST_KUBECTLS` names.
-    fn all(server: &'a Server) -> Vec<Self> {
+    pub(crate) fn all(server: &'a Server) -> Vec<Self> {
         let Ok(programs) = std::env::var("KARMADA_TEST_KUBECTLS") else {
             eprintln!("SKIPPED kubectl: KARMADA_TEST_KUBECTLS names none (./test sets it)");
             return Vec::new();
@@ -471,6 +471,10 @@ impl<'a> Kubectl<'a> {
         Self { program: program.to_owned(), number, minor, home, server }
     }
 
+    pub(crate) fn minor(&self) -> u32 {
+        self.minor
+    }
+
     fn command(&self, args: &str) -> Command {
         let mut command = Command::new(&self.program);
         confine(&mut command, &self.home)
@@ -480,7 +484,7 @@ impl<'a> Kubectl<'a> {
         command
     }
 
-    fn run(&self, args: &str, stdin: &str) -> Output {
+    pub(crate) fn run(&self, args: &str, stdin: &str) -> Output {
         let mut process = self
             .command(args)
             .stdin(Stdio::piped())
@@ -496,11 +500,11 @@ impl<'a> Kubectl<'a> {
     }
 
     /// Runs a command that must succeed and returns what it printed.
-    fn expect(&self, args: &str) -> String {
+    pub(crate) fn expect(&self, args: &str) -> String {
         self.fed(args, "")
     }
 
-    fn fed(&self, args: &str, stdin: &str) -> String {
+    pub(crate) fn fed(&self, args: &str, stdin: &str) -> String {
         let output = self.run(args, stdin);
         assert!(output.status.success(), "{}", self.describe(args, &text(&output)));
         String::from_utf8_lossy(&output.stdout).into_owned()

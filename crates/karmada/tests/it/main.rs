@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admission;
 mod client_go;
 mod docs;
 mod environment;
 mod golden;
+mod kinds;
 mod kube_rs;
 mod kubectl;
 mod member;

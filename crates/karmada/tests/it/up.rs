@@ -8,6 +8,10 @@ use karmada_client::{Client, ListOptions};
 
 use crate::server::Server;
 
+#[path = "../../../api/examples/list_clusters.rs"]
+#[allow(dead_code, reason = "its main is for people")]
+mod list_clusters;
+
 async fn client(server: &Server) -> Client {
     Client::from_kubeconfig(&server.kubeconfig(), None).await.unwrap()
 }
@@ -151,4 +155,86 @@ async fn feature_gates_are_in_the_metrics() {
     let text = String::from_utf8_lossy(&text).into_owned();
     assert!(text.contains(r#"kubernetes_feature_enabled{name="Failover""#), "{text}");
     assert!(text.contains("apiserver_request_total"), "{text}");
+}
+
+#[tokio::test]
+async fn the_example_lists_clusters_with_types_and_without() {
+    let server = Server::up();
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+        "spec": {"syncMode": "Pull"},
+    });
+    let clusters = client(&server).await.api(&gvr("cluster.karmada.io", "v1alpha1", "clusters"));
+    clusters.create(&cluster).await.unwrap();
+    let kube = crate::admission::client(&server).await;
+    let typed = list_clusters::typed(kube.clone()).await.unwrap();
+    assert!(typed.len() == 1 && typed[0].starts_with("m1 mode=Pull ready="), "{typed:?}");
+    assert_eq!(list_clusters::dynamic(kube).await.unwrap(), ["m1 mode=Pull"]);
+}
+
+#[tokio::test]
+async fn quotas_count_the_bindings_that_are_admitted() {
+    let server = Server::up_with(&["--feature-gates", "FederatedQuotaEnforcement=true"]);
+    let client = client(&server).await;
+    let quotas = client
+        .api(&gvr("policy.karmada.io", "v1alpha1", "federatedresourcequotas"))
+        .namespaced("default");
+    let bindings =
+        client.api(&gvr("work.karmada.io", "v1alpha2", "resourcebindings")).namespaced("default");
+    let quota = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "FederatedResourceQuota",
+        "metadata": {"name": "limit", "namespace": "default"}, "spec": {"overall": {"cpu": "5"}},
+    });
+    quotas.create(&quota).await.unwrap();
+    let binding = |name: &str, replicas: i32| {
+        json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name},
+                "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+                "clusters": [{"name": "m1", "replicas": replicas}], "suspension": {"scheduling": true},
+            },
+        })
+    };
+    let used = async || {
+        let quota = quotas.get("limit").await.unwrap();
+        quota.at(&["status", "overallUsed", "cpu"]).cloned().unwrap_or_default()
+    };
+    bindings.create(&binding("first", 3)).await.unwrap();
+    assert_eq!(used().await, "3");
+    let refused = bindings.create(&binding("second", 3)).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("FederatedResourceQuota(default/limit) exceeded for resource cpu: requested sum 6, limit 5."),
+        "{refused}"
+    );
+    assert_eq!(used().await, "3");
+    bindings.create(&binding("third", 2)).await.unwrap();
+    assert_eq!(used().await, "5");
+}
+
+#[tokio::test]
+async fn definitions_of_an_older_binary_are_upgraded_in_place() {
+    const NAME: &str = "propagationpolicies.policy.karmada.io";
+    let mut server = Server::up();
+    let policies = gvr("policy.karmada.io", "v1alpha1", "propagationpolicies");
+    let definitions = gvr("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let before = client(&server).await;
+    let kept = policy("kept", json!({}));
+    let kept = before.api(&policies).namespaced("default").create(&kept).await.unwrap();
+    let ours = before.api(&definitions).get(NAME).await.unwrap();
+    let mut older = ours.clone();
+    let version = &mut older["spec"]["versions"][0];
+    version["additionalPrinterColumns"] = json!([]);
+    let spec = &mut version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    assert!(spec.as_object_mut().unwrap().remove("suspension").is_some());
+    before.api(&definitions).update(&older).await.unwrap();
+    server.kill();
+    server.start_again();
+    let after = client(&server).await;
+    let upgraded = after.api(&definitions).get(NAME).await.unwrap();
+    assert_eq!(upgraded["spec"]["versions"], ours["spec"]["versions"]);
+    assert_eq!(upgraded.uid(), ours.uid());
+    let found = after.api(&policies).namespaced("default").get("kept").await.unwrap();
+    assert_eq!(found.uid(), kept.uid());
 }

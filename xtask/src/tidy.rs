@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "karmada-interpreter",
         "karmada-admission",
     ],
-    &["karmada-store", "karmada-client", "karmada-runtime", "karmada-apiserver"],
+    &["karmada-signal", "karmada-store", "karmada-client", "karmada-runtime", "karmada-apiserver"],
     &["karmada-kube-controllers", "karmada-plane"],
     &["karmada-member-sim", "karmada-controllers", "karmada-scheduler", "karmada-cli"],
     &["karmada-testkit"],

@@ -20,15 +20,12 @@ const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 pub(crate) async fn run(state: Arc<State>) {
     let mut changes = state.registry.changes();
     loop {
-        changes.mark_unchanged();
+        changes.get();
         sync(&state).await;
         tokio::select! {
+            biased;
             () = state.stop.cancelled() => return,
-            changed = changes.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = changes.moved() => {}
         }
     }
 }

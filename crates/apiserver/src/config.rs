@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use crate::chance::Chance;
+
 /// What a server stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
@@ -30,6 +32,8 @@ pub struct Config {
     pub event_ttl: Duration,
     /// The largest body accepted.
     pub max_body: usize,
+    /// Where ids, generated names and free addresses are drawn from.
+    pub chance: Chance,
 }
 
 impl Default for Config {
@@ -45,6 +49,7 @@ impl Default for Config {
             request_timeout: Duration::from_secs(60),
             event_ttl: Duration::from_secs(3600),
             max_body: 3 << 20,
+            chance: Chance::default(),
         }
     }
 }

@@ -52,6 +52,7 @@ pub(crate) async fn start(state: &Arc<State>) {
     tokio::spawn(async move {
         loop {
             let next = tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 next = watcher.next() => next,
             };
@@ -232,6 +233,7 @@ async fn clean_up(state: Arc<State>, definition: Value) {
             }
         }
         tokio::select! {
+            biased;
             () = state.stop.cancelled() => return,
             () = tokio::time::sleep(RECHECK) => {}
         }

@@ -23,6 +23,7 @@ pub(crate) async fn run(state: Arc<State>) {
     let pause = LOOK.min(ttl / 4).max(Duration::from_secs(1));
     loop {
         tokio::select! {
+            biased;
             () = state.stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }

@@ -20,6 +20,7 @@ pub mod auth;
 mod bootstrap;
 pub mod cache;
 mod call;
+mod chance;
 mod codec;
 mod computed;
 mod config;
@@ -43,6 +44,7 @@ mod service;
 mod state;
 mod subresources;
 
+pub use chance::Chance;
 pub use computed::Computed;
 pub use config::{Config, Role};
 pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};

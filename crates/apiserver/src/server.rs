@@ -152,7 +152,8 @@ impl Builder {
             extra: self.extra_authorizers,
             rbac: rbac.clone(),
         });
-        let mut steps = admission::built_in(self.config.role, objects.clone());
+        let mut steps =
+            admission::built_in(self.config.role, objects.clone(), self.config.chance.clone());
         steps.extend(self.admission);
         let state = Arc::new(State::new(Parts {
             config: self.config,
@@ -196,6 +197,7 @@ impl Builder {
 async fn compact_regularly(state: Arc<State>) {
     let policy = Policy::keeping(state.config.compaction_interval);
     tokio::select! {
+        biased;
         () = state.stop.cancelled() => {}
         () = compaction::compact_regularly(state.store.clone(), policy) => {}
     }

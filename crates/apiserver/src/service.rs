@@ -28,7 +28,7 @@ const MASTERS: &str = "system:masters";
 
 /// Answers one request, whatever happens inside.
 pub(crate) async fn answer(state: Arc<State>, request: Request<Body>) -> Response<Body> {
-    let audit_id = filters::audit_id(request.headers());
+    let audit_id = filters::audit_id(request.headers(), &state.config.chance);
     let asked = request.headers().clone();
     let head = request.method() == Method::HEAD;
     let work = AssertUnwindSafe(route(state.clone(), request)).catch_unwind();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_apiserver::pki::Pki;
 use karmada_runtime::Clock;
 use karmada_store::Store;
 
@@ -19,12 +20,14 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Where certificates are kept, so that a restarted member is the same one; memory unless given.
     pub pki_dir: Option<PathBuf>,
+    /// Certificates that were made before; it makes its own unless given.
+    pub pki: Option<Arc<Pki>>,
     /// Where objects are kept; memory unless given.
     pub store: Option<Arc<dyn Store>>,
     /// Where [`crate::set_faults`] finds the member; nowhere unless given.
     pub control: Option<PathBuf>,
     pub clock: Clock,
-    /// What everything random is drawn from.
+    /// What everything random is drawn from; ids come from the machine if it is zero.
     pub seed: u64,
     /// How often nodes renew their leases; never if zero.
     pub heartbeat: Duration,
@@ -38,6 +41,7 @@ impl Config {
             nodes: Nodes::default(),
             listen: None,
             pki_dir: None,
+            pki: None,
             store: None,
             control: None,
             clock: Clock::real(),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use karmada_apimachinery::time::parse_go_duration;
-use tokio::sync::watch;
+use karmada_signal::{Follow, Signal};
 
 /// Whether anything gets through to the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +32,8 @@ pub struct Trouble {
     pub latency: Duration,
     /// The share of requests answered with an internal error, from 0 to 1.
     pub error_rate: f64,
+    /// Lists come back empty, whatever there is.
+    pub empty_lists: bool,
     /// Nodes whose kubelet does not answer any more.
     pub nodes_down: BTreeSet<String>,
     /// Images no registry has, as containers spell them.
@@ -57,6 +59,9 @@ impl fmt::Display for Trouble {
         if self.error_rate > 0.0 {
             words.push(format!("error-rate={}", self.error_rate));
         }
+        if self.empty_lists {
+            words.push("empty-lists".to_owned());
+        }
         words.extend(self.nodes_down.iter().map(|node| format!("node-down={node}")));
         words.extend(self.images_never_pulled.iter().map(|i| format!("image-never-pulls={i}")));
         words.extend(self.crash_loops.iter().map(|s| format!("crash-loop={s}")));
@@ -77,6 +82,7 @@ pub enum Fault {
     Freeze,
     Latency(Duration),
     ErrorRate(f64),
+    EmptyLists,
     NodeDown(String),
     NodeUp(String),
     ImageNeverPulls(String),
@@ -87,7 +93,7 @@ pub enum Fault {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseFault {
     #[error(
-        "there is no fault {0:?}; known are partition, black-hole, freeze, latency=200ms, error-rate=0.1, node-down=NODE, \
+        "there is no fault {0:?}; known are partition, black-hole, freeze, latency=200ms, error-rate=0.1, empty-lists, node-down=NODE, \
          node-up=NODE, image-never-pulls=IMAGE, crash-loop=SELECTOR, full and heal"
     )]
     Unknown(String),
@@ -132,6 +138,7 @@ impl FromStr for Fault {
             "black-hole" => Ok(Self::BlackHole),
             "freeze" => Ok(Self::Freeze),
             "full" => Ok(Self::Full),
+            "empty-lists" => Ok(Self::EmptyLists),
             _ => Err(ParseFault::Unknown(text.to_owned())),
         }
     }
@@ -140,22 +147,27 @@ impl FromStr for Fault {
 /// The switchboard of one member. Clones are the same one.
 #[derive(Clone)]
 pub struct Faults {
-    current: watch::Sender<Arc<Trouble>>,
+    current: Signal<Arc<Trouble>>,
     draws: Arc<AtomicU64>,
 }
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { current: watch::Sender::default(), draws: Arc::new(AtomicU64::new(seed)) }
+        Self { current: Signal::default(), draws: Arc::new(AtomicU64::new(seed)) }
     }
 
     pub fn current(&self) -> Arc<Trouble> {
-        self.current.borrow().clone()
+        self.current.get()
     }
 
-    /// Tells of every change; the first value is what is wrong now.
-    pub fn subscribe(&self) -> watch::Receiver<Arc<Trouble>> {
-        self.current.subscribe()
+    /// Tells of every change from now on.
+    pub fn follow(&self) -> Follow<Arc<Trouble>> {
+        self.current.follow()
+    }
+
+    /// Waits until what is wrong is as wanted.
+    pub async fn until(&self, wanted: impl Fn(&Trouble) -> bool) -> Arc<Trouble> {
+        self.current.until(|trouble| wanted(trouble)).await
     }
 
     pub fn set(&self, fault: Fault) {
@@ -166,6 +178,7 @@ impl Faults {
             Fault::Freeze => self.freeze(),
             Fault::Latency(latency) => self.latency(latency),
             Fault::ErrorRate(rate) => self.error_rate(rate),
+            Fault::EmptyLists => self.empty_lists(),
             Fault::NodeDown(node) => self.node_down(&node),
             Fault::NodeUp(node) => self.node_up(&node),
             Fault::ImageNeverPulls(image) => self.image_never_pulls(&image),
@@ -204,6 +217,11 @@ impl Faults {
         self.change(|trouble| trouble.error_rate = rate.clamp(0.0, 1.0));
     }
 
+    /// Answers every list with nothing; open watches end.
+    pub fn empty_lists(&self) {
+        self.change(|trouble| trouble.empty_lists = true);
+    }
+
     /// Stops the kubelet of a node.
     pub fn node_down(&self, node: &str) {
         self.change(|trouble| {
@@ -237,7 +255,7 @@ impl Faults {
     }
 
     fn change(&self, edit: impl FnOnce(&mut Trouble)) {
-        self.current.send_if_modified(|current| {
+        self.current.change(|current| {
             let mut changed = (**current).clone();
             edit(&mut changed);
             let differs = changed != **current;

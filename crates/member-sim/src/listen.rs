@@ -42,9 +42,8 @@ pub(crate) async fn serve(
     let mut listener = Some(bound.listener);
     let connections = GracefulShutdown::new();
     loop {
-        let mut trouble = faults.subscribe();
         let Some(open) = listener.take() else {
-            let healed = trouble.wait_for(|now| now.link != Link::Partitioned);
+            let healed = faults.until(|now| now.link != Link::Partitioned);
             tokio::select! {
                 () = shutdown.triggered() => break,
                 _ = healed => {}
@@ -61,7 +60,7 @@ pub(crate) async fn serve(
         let accepted = tokio::select! {
             () = shutdown.triggered() => break,
             // Dropping the listener closes the port.
-            _ = trouble.wait_for(|now| now.link == Link::Partitioned) => continue,
+            _ = faults.until(|now| now.link == Link::Partitioned) => continue,
             accepted = open.accept() => accepted,
         };
         listener = Some(open);
@@ -92,11 +91,8 @@ impl Connection {
         faults: Faults,
         watcher: hyper_util::server::graceful::Watcher,
     ) {
-        let (mut open, mut cut) = (faults.subscribe(), faults.subscribe());
         // Not even the handshake is answered from a black hole.
-        if open.wait_for(|now| now.link != Link::BlackHole).await.is_err() {
-            return;
-        }
+        faults.until(|now| now.link != Link::BlackHole).await;
         let network = self.network;
         let answer = move |request| {
             let network = network.clone();
@@ -107,7 +103,7 @@ impl Connection {
             ended = served => if let Err(error) = ended {
                 tracing::debug!(%error, "connection ended");
             },
-            _ = cut.wait_for(|now| now.link == Link::Partitioned) => {}
+            _ = faults.until(|now| now.link == Link::Partitioned) => {}
         }
     }
 }

@@ -13,7 +13,6 @@ use karmada_apimachinery::status::Status;
 use karmada_apiserver::Handle;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::http::body::{self, Body};
-use tokio::sync::watch;
 
 use crate::faults::{Faults, Link, Trouble};
 
@@ -64,22 +63,25 @@ impl Network {
                 request.headers_mut().insert(header::AUTHORIZATION, value.clone());
             }
         }
-        let mut trouble = self.faults.subscribe();
-        let now = until_through(&mut trouble, Passing::Request).await?;
+        let now = until_through(&self.faults, Passing::Request).await?;
         if !now.latency.is_zero() {
             tokio::time::sleep(now.latency).await;
-            until_through(&mut trouble, Passing::Request).await?;
+            until_through(&self.faults, Passing::Request).await?;
         }
         if self.faults.draws_error(now.error_rate) {
             return Ok(body::refusal(&Status::internal("a fault was injected")));
         }
+        if now.empty_lists {
+            select_nothing(&mut request);
+        }
         let answered = tokio::select! {
+            biased;
+            error = cut(&self.faults) => return Err(error),
             answered = self.handle.answer(request) => answered,
-            error = cut(trouble.clone()) => return Err(error),
         };
         // A black hole swallows the answer just as well.
-        until_through(&mut trouble, Passing::Request).await?;
-        Ok(answered.map(|answer| guarded(answer, trouble)))
+        until_through(&self.faults, Passing::Request).await?;
+        Ok(answered.map(|answer| guarded(answer, self.faults.clone(), now.empty_lists)))
     }
 }
 
@@ -111,26 +113,36 @@ enum Passing {
 }
 
 /// Waits until something can pass; fails at once while there is no way at all.
-async fn until_through(
-    trouble: &mut watch::Receiver<Arc<Trouble>>,
-    what: Passing,
-) -> io::Result<Arc<Trouble>> {
-    let passes_or_fails = |now: &Arc<Trouble>| match now.link {
+async fn until_through(faults: &Faults, what: Passing) -> io::Result<Arc<Trouble>> {
+    let passes_or_fails = |now: &Trouble| match now.link {
         Link::Up | Link::Partitioned => true,
         Link::BlackHole => false,
         Link::Frozen => what == Passing::Request,
     };
-    // The faults live as long as the member; without it nothing answers.
-    let now = trouble.wait_for(passes_or_fails).await.map_err(|_| gone())?.clone();
+    let now = faults.until(passes_or_fails).await;
     if now.link == Link::Partitioned { Err(refused()) } else { Ok(now) }
 }
 
 /// Ends when the member is cut off.
-async fn cut(mut trouble: watch::Receiver<Arc<Trouble>>) -> io::Error {
-    let cut = |now: &Arc<Trouble>| now.link == Link::Partitioned;
-    match trouble.wait_for(cut).await {
-        Ok(_) => io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer"),
-        Err(_) => gone(),
+async fn cut(faults: &Faults) -> io::Error {
+    faults.until(|now| now.link == Link::Partitioned).await;
+    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by peer")
+}
+
+/// Makes a list or watch ask for what does not exist, so that its answer is whole, true in form and
+/// empty.
+fn select_nothing(request: &mut Request<Body>) {
+    let query = request.uri().query().unwrap_or_default();
+    let lists = ["limit=", "watch=", "resourceVersionMatch=", "labelSelector="];
+    if request.method() != http::Method::GET || !lists.iter().any(|word| query.contains(word)) {
+        return;
+    }
+    let kept = query.split('&').filter(|pair| !pair.starts_with("labelSelector="));
+    let kept: String = kept.flat_map(|pair| [pair, "&"]).collect();
+    let path = request.uri().path();
+    let target = format!("{path}?{kept}labelSelector=simulated.karmada.io%2Fnothing%3Dtrue");
+    if let Ok(uri) = target.parse() {
+        *request.uri_mut() = uri;
     }
 }
 
@@ -138,26 +150,26 @@ fn refused() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, "connect: connection refused")
 }
 
-fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::NotConnected, "the member has stopped")
-}
-
 /// An answer that stalls and breaks as the network does. What is whole already passes as it is.
-fn guarded(answer: Body, trouble: watch::Receiver<Arc<Trouble>>) -> Body {
+fn guarded(answer: Body, faults: Faults, empty: bool) -> Body {
     use http_body::Body as _;
     if answer.size_hint().exact().is_some() {
         return answer;
     }
-    let pieces = stream::unfold(Some((answer, trouble)), async |state| {
-        let (mut answer, mut trouble) = state?;
-        let piece = tokio::select! {
-            piece = answer.frame() => piece?,
-            error = cut(trouble.clone()) => return Some((Err(error), None)),
-        };
-        match until_through(&mut trouble, Passing::Stream).await {
-            Ok(_) => Some((piece, Some((answer, trouble)))),
-            Err(error) => Some((Err(error), None)),
-        }
-    });
+    let pieces =
+        stream::unfold(Some((answer, faults)), move |state: Option<(Body, Faults)>| async move {
+            let (mut answer, faults) = state?;
+            let piece = tokio::select! {
+                biased;
+                error = cut(&faults) => return Some((Err(error), None)),
+                // What it tells from here on would not fit what it told before.
+                _ = faults.until(|now| now.empty_lists != empty) => return None,
+                piece = answer.frame() => piece?,
+            };
+            match until_through(&faults, Passing::Stream).await {
+                Ok(_) => Some((piece, Some((answer, faults)))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
     StreamBody::new(pieces).boxed_unsync()
 }

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::pki::{self, Pki, Settings, TokenKey};
-use karmada_apiserver::{Config as ServerConfig, Handle, Role, Server};
+use karmada_apiserver::{Chance, Config as ServerConfig, Handle, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
@@ -146,6 +146,11 @@ impl Sim {
         self.pki.admin_kubeconfig(&self.name, &self.endpoint)
     }
 
+    /// The certificates of the cluster, for one that takes its place.
+    pub fn pki(&self) -> &Arc<Pki> {
+        &self.pki
+    }
+
     /// The authority that signed the serving certificate, as PEM.
     pub fn certificate_authority(&self) -> String {
         self.pki.authority().certificate_pem()
@@ -160,6 +165,12 @@ impl Sim {
         &self.faults
     }
 
+    /// Ends everything at once, as a power cut would.
+    pub fn kill(&self) {
+        self.shutdown.kill();
+        self.server.stop();
+    }
+
     /// Ends everything; objects in memory are gone.
     pub async fn stop(self) {
         self.shutdown.finish(FAREWELL).await;
@@ -168,6 +179,9 @@ impl Sim {
 }
 
 fn open_pki(config: &Config) -> Result<Arc<Pki>, pki::Error> {
+    if let Some(pki) = &config.pki {
+        return Ok(pki.clone());
+    }
     let address = config.listen.map(|address| address.ip());
     let dir = config.pki_dir.clone();
     let mut settings = Settings::new(dir, CERTIFICATE_VALIDITY, [config.name.clone()], address);
@@ -183,6 +197,9 @@ async fn start_server(
 ) -> Result<Server, Error> {
     let member = || config.name.clone();
     let mut settings = ServerConfig { role: Role::Member, ..ServerConfig::default() };
+    if config.seed != 0 {
+        settings.chance = Chance::seeded(config.seed);
+    }
     if let Some(bound) = bound {
         settings.advertise_address = bound.address.ip();
         settings.secure_port = bound.address.port();

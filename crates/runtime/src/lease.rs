@@ -123,6 +123,7 @@ impl Elector {
         R: Future<Output = ()> + Send + 'static,
     {
         tokio::select! {
+            biased;
             () = self.acquire() => {}
             () = shutdown.triggered() => return,
         }
@@ -130,6 +131,7 @@ impl Elector {
         let leading = shutdown.child();
         let work = leading.spawn(lead(leading.clone()));
         tokio::select! {
+            biased;
             () = self.keep() => warn!(lease = self.config.name, "the lease was lost"),
             () = shutdown.triggered() => {}
             _ = work => {}

@@ -307,6 +307,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             };
             match due {
                 Some(due) => tokio::select! {
+                    biased;
                     () = notified => {}
                     () = tokio::time::sleep_until(due) => {}
                 },

@@ -1,7 +1,7 @@
 //! Which bindings a change of a cluster concerns. Bindings are grouped by the affinity in force, so
 //! a cluster is compared with the few affinities there are and not with every binding.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::affinity::ClusterFacts;
@@ -12,10 +12,10 @@ use karmada_runtime::ObjectKey;
 /// Affinities in force and the bindings they stand for.
 #[derive(Default)]
 pub(crate) struct Placements {
-    groups: HashMap<Arc<str>, Group>,
-    of: HashMap<ObjectKey, Arc<str>>,
+    groups: BTreeMap<Arc<str>, Group>,
+    of: BTreeMap<ObjectKey, Arc<str>>,
     /// Affinities that name their clusters, by those names.
-    by_name: HashMap<String, HashSet<Arc<str>>>,
+    by_name: BTreeMap<String, BTreeSet<Arc<str>>>,
     /// Affinities that any cluster may match.
     open: BTreeSet<Arc<str>>,
 }

@@ -186,6 +186,7 @@ impl BindingQueue {
             };
             match due {
                 Some(due) => tokio::select! {
+                    biased;
                     () = notified => {}
                     () = tokio::time::sleep_until(due) => {}
                 },
@@ -230,7 +231,8 @@ impl BindingQueue {
         let aside = |(key, (place, _)): (&ObjectKey, &(Place, Item))| {
             matches!(place, Place::Aside(_)).then(|| key.clone())
         };
-        let keys: Vec<ObjectKey> = state.waiting.iter().filter_map(aside).collect();
+        let mut keys: Vec<ObjectKey> = state.waiting.iter().filter_map(aside).collect();
+        keys.sort_unstable();
         for key in keys {
             state.activate(&key, now);
         }

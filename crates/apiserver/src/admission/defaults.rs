@@ -10,12 +10,14 @@ use karmada_kinds::admission;
 
 use super::{Admission, Attributes, Operation, Warning};
 use crate::auth::Objects;
+use crate::chance::Chance;
 use crate::config::Role;
 use crate::handlers::meta;
 
 pub(super) struct Defaults {
     pub(super) objects: Arc<dyn Objects>,
     pub(super) role: Role,
+    pub(super) chance: Chance,
 }
 
 impl Admission for Defaults {
@@ -82,7 +84,7 @@ impl Defaults {
         if self.role == Role::Member {
             let name = admission::service_account_name(pod).to_owned();
             let account = self.get("", "serviceaccounts", &attributes.namespace, &name);
-            let suffix = meta::generate_name("");
+            let suffix = meta::generate_name("", &self.chance);
             admission::service_account(pod, account.as_deref(), &suffix).map_err(refuse)?;
         }
         admission::default_tolerations(pod);

@@ -22,6 +22,7 @@ use karmada_apimachinery::gvk::{GroupResource, Gvk};
 use karmada_apimachinery::status::Status;
 
 use crate::auth::{Identity, Objects};
+use crate::chance::Chance;
 use crate::config::Role;
 use crate::server::Handle;
 
@@ -105,10 +106,10 @@ pub trait Admission: Send + Sync + 'static {
 }
 
 /// The steps every server of a role runs.
-pub fn built_in(role: Role, objects: Arc<dyn Objects>) -> Vec<Arc<dyn Admission>> {
+pub fn built_in(role: Role, objects: Arc<dyn Objects>, chance: Chance) -> Vec<Arc<dyn Admission>> {
     vec![
         Arc::new(lifecycle::NamespaceLifecycle { objects: objects.clone() }),
-        Arc::new(defaults::Defaults { objects: objects.clone(), role }),
+        Arc::new(defaults::Defaults { objects: objects.clone(), role, chance }),
         Arc::new(limits::Limits { objects }),
     ]
 }

@@ -13,9 +13,9 @@ use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
 use karmada_kinds::service::{self, Plan};
 use parking_lot::Mutex;
-use rand::Rng as _;
 
 use crate::call::Call;
+use crate::chance::Chance;
 use crate::state::State;
 
 /// What is in use.
@@ -31,16 +31,22 @@ pub(crate) struct Pools {
     bits: u8,
     ports: RangeInclusive<i64>,
     taken: Arc<Mutex<Taken>>,
+    chance: Chance,
 }
 
 impl Pools {
-    pub(crate) fn new((network, bits): (Ipv4Addr, u8), ports: &RangeInclusive<u16>) -> Self {
+    pub(crate) fn new(
+        (network, bits): (Ipv4Addr, u8),
+        ports: &RangeInclusive<u16>,
+        chance: Chance,
+    ) -> Self {
         let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
         Self {
             network: u32::from(network) & mask,
             bits,
             ports: i64::from(*ports.start())..=i64::from(*ports.end()),
             taken: Arc::default(),
+            chance,
         }
     }
 
@@ -102,7 +108,7 @@ impl Pools {
         // The lower part of the range is left for addresses people ask for by number.
         let size = self.size();
         let low = (size / 16).clamp(16, 256).min(size / 2);
-        let start = rand::rng().random_range(low..size - 1);
+        let start = self.chance.below(u64::from(low)..u64::from(size - 1)) as u32;
         for step in 0..size - 2 {
             let offset = 1 + (start - 1 + step) % (size - 2);
             let address = Ipv4Addr::from(self.network + offset);
@@ -128,7 +134,7 @@ impl Pools {
             return Ok(port);
         }
         let size = last - first + 1;
-        let start = rand::rng().random_range(0..size);
+        let start = self.chance.below(0..size.unsigned_abs()) as i64;
         for step in 0..size {
             let port = first + (start + step) % size;
             if taken.ports.insert(port) {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use karmada_signal::Signal;
 use karmada_store::{RangeQuery, Store, Update};
 use parking_lot::RwLock;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cache, Reading};
@@ -23,7 +24,7 @@ pub struct Caches {
     /// Held while events are handed out, so that a new cache starts between two of them.
     gate: Mutex<()>,
     /// The revision up to which every cache has seen everything.
-    progress: watch::Sender<i64>,
+    progress: Signal<i64>,
 }
 
 impl Caches {
@@ -34,11 +35,12 @@ impl Caches {
             store,
             by_prefix: RwLock::default(),
             gate: Mutex::default(),
-            progress: watch::Sender::new(after),
+            progress: Signal::new(after),
         });
         let dispatching = caches.clone();
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = dispatching.run(after) => {}
             }
@@ -81,7 +83,7 @@ impl Caches {
                 }
             }
             if let Some(revision) = reached {
-                self.progress.send_replace(revision);
+                self.progress.set(revision);
             }
         }
         Ok(())
@@ -96,7 +98,7 @@ impl Caches {
                 self.store.range(RangeQuery::prefix(cache.prefix.as_str()).at(revision)).await?;
             cache.reset(&list.items, revision);
         }
-        self.progress.send_replace(revision);
+        self.progress.set(revision);
         Ok(revision)
     }
 
@@ -154,14 +156,13 @@ impl Caches {
 
     /// The revision up to which every cache has seen everything.
     pub fn progress(&self) -> i64 {
-        *self.progress.borrow()
+        self.progress.get()
     }
 
     /// Waits until all caches have reached a revision; false if that took too long.
     pub async fn reach(&self, revision: i64, patience: Duration) -> bool {
-        let mut progress = self.progress.subscribe();
-        let reached = progress.wait_for(|reached| *reached >= revision);
-        matches!(tokio::time::timeout(patience, reached).await, Ok(Ok(_)))
+        let reached = self.progress.until(|reached| *reached >= revision);
+        tokio::time::timeout(patience, reached).await.is_ok()
     }
 
     /// Waits until the caches know everything committed before this call.

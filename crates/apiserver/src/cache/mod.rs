@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
+use karmada_signal::Signal;
 use karmada_store::{EventKind, KeyValue};
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
@@ -52,7 +52,7 @@ pub struct Cache {
     reading: Reading,
     state: RwLock<State>,
     /// The number of the next event; watchers wait for it to move.
-    tail: watch::Sender<u64>,
+    tail: Signal<u64>,
 }
 
 struct State {
@@ -79,7 +79,7 @@ impl Cache {
             revision: 0,
             closed: false,
         };
-        Self { prefix, reading, state: RwLock::new(state), tail: watch::Sender::new(0) }
+        Self { prefix, reading, state: RwLock::new(state), tail: Signal::new(0) }
     }
 
     /// Reads a pair of the store as this resource shows it.
@@ -135,7 +135,7 @@ impl Cache {
     /// Ends all watches; the resource is no longer served this way.
     pub fn close(&self) {
         self.state.write().closed = true;
-        self.tail.send_modify(|_| {});
+        self.tail.change(|_| true);
     }
 
     /// Replaces the content by a fresh list; watchers are told that history is lost.
@@ -160,7 +160,7 @@ impl Cache {
         state.revision = revision;
         let tail = state.head;
         drop(state);
-        self.tail.send_replace(tail);
+        self.tail.set(tail);
     }
 
     /// Takes in one change of the store.
@@ -191,7 +191,7 @@ impl Cache {
         state.take_in(Arc::new(change), revision);
         let tail = state.head + state.ring.len() as u64;
         drop(state);
-        self.tail.send_replace(tail);
+        self.tail.set(tail);
     }
 }
 

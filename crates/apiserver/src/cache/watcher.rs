@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use karmada_signal::Follow;
 
 use super::{Cache, Change, StoredObject};
 
@@ -12,7 +12,7 @@ const BATCH: usize = 256;
 pub struct Watcher {
     cache: Arc<Cache>,
     next: u64,
-    tail: watch::Receiver<u64>,
+    tail: Follow<u64>,
 }
 
 /// What a watcher gets.
@@ -32,7 +32,7 @@ impl Cache {
         self: &Arc<Self>,
         prefix: &str,
     ) -> (Vec<Arc<StoredObject>>, i64, Watcher) {
-        let tail = self.tail.subscribe();
+        let tail = self.tail.follow();
         let state = self.state.read();
         let objects = state
             .objects
@@ -46,7 +46,7 @@ impl Cache {
 
     /// Watches everything after a revision, or tells since when history is known.
     pub fn watch_after(self: &Arc<Self>, revision: i64) -> Result<Watcher, i64> {
-        let tail = self.tail.subscribe();
+        let tail = self.tail.follow();
         let state = self.state.read();
         if revision < state.since {
             return Err(state.since);
@@ -74,13 +74,12 @@ impl Watcher {
 
     /// Waits until [`Watcher::poll`] may have something.
     pub async fn wait(&mut self) {
-        // An error means that the cache is gone; `poll` will tell.
-        let _ = self.tail.changed().await;
+        self.tail.moved().await;
     }
 
     pub async fn next(&mut self) -> Next {
         loop {
-            self.tail.mark_unchanged();
+            self.tail.get();
             if let Some(next) = self.poll() {
                 return next;
             }

@@ -80,16 +80,17 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
         && object.str_at(&["metadata", "generateName"]).is_some_and(|prefix| !prefix.is_empty());
     let request = call.attributes();
     let said_version = object.resource_version().to_owned();
+    let chance = &call.state.config.chance;
     for _ in 0..NAME_ATTEMPTS {
         let mut object = object.clone();
         if generates {
             let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
-            let name = meta::generate_name(prefix);
+            let name = meta::generate_name(prefix, chance);
             object.set(&["metadata", "name"], name);
             // Some defaults follow from the name.
             call.served.strategy.apply_defaults(&mut object);
         }
-        meta::stamp_new(&mut object, call.namespace(), call.now());
+        meta::stamp_new(&mut object, call.namespace(), call.now(), chance);
         let built_in = call.served.is_judged_as_stored();
         if built_in {
             call.served.to_storage(&mut object).await?;

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::time::format_time;
-use rand::Rng as _;
+
+use crate::chance::Chance;
 
 /// Characters of generated suffixes: no vowels, so that no words appear.
 const SUFFIX_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -12,12 +13,12 @@ const SUFFIX_LENGTH: usize = 5;
 const NAME_LENGTH: usize = 63;
 
 /// Drops what clients may not say and stamps a new object.
-pub(crate) fn stamp_new(object: &mut Value, namespace: &str, now: Timestamp) {
+pub(crate) fn stamp_new(object: &mut Value, namespace: &str, now: Timestamp, chance: &Chance) {
     let metadata = object.map_at_mut(&["metadata"]);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         metadata.remove(field);
     }
-    metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("uid".into(), chance.id().into());
     metadata.insert("creationTimestamp".into(), format_time(now).into());
     if namespace.is_empty() {
         metadata.remove("namespace");
@@ -27,11 +28,10 @@ pub(crate) fn stamp_new(object: &mut Value, namespace: &str, now: Timestamp) {
 }
 
 /// A name made of the prefix the client wants and a random suffix.
-pub(crate) fn generate_name(prefix: &str) -> String {
-    let mut rng = rand::rng();
+pub(crate) fn generate_name(prefix: &str, chance: &Chance) -> String {
+    let draw = || chance.below(0..SUFFIX_CHARACTERS.len() as u64) as usize;
     let kept: String = prefix.chars().take(NAME_LENGTH - SUFFIX_LENGTH).collect();
-    let suffix = (0..SUFFIX_LENGTH)
-        .map(|_| SUFFIX_CHARACTERS[rng.random_range(0..SUFFIX_CHARACTERS.len())] as char);
+    let suffix = (0..SUFFIX_LENGTH).map(|_| SUFFIX_CHARACTERS[draw()] as char);
     kept.chars().chain(suffix).collect()
 }
 
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn generated_names_keep_the_prefix_within_the_limit() {
         let long = "a".repeat(80);
-        assert_eq!(generate_name(&long).len(), 63);
-        let name = generate_name("web-");
+        assert_eq!(generate_name(&long, &Chance::default()).len(), 63);
+        let name = generate_name("web-", &Chance::default());
         assert!(name.starts_with("web-") && name.len() == 9, "{name}");
     }
 

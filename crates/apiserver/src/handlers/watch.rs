@@ -11,7 +11,6 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
-use rand::Rng as _;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::options::refuse;
@@ -21,6 +20,7 @@ use super::write::too_large_version;
 use super::{Answer, list};
 use crate::cache::{Change, EventType, Next, StoredObject, Watcher, encode_event};
 use crate::call::Call;
+use crate::chance::Chance;
 use crate::http::body;
 use crate::http::negotiate::{self, Format, Offer, Representation, Shape, Transforms};
 use crate::http::query::Query;
@@ -41,7 +41,7 @@ pub(crate) async fn watch(call: &Arc<Call>) -> Answer {
     let form = Representation { format: Format::Json, ..form };
     check_options(&call.query)?;
     let selection = Selection::read(call)?;
-    let timeout = timeout(&call.query)?;
+    let timeout = timeout(&call.query, &call.state.config.chance)?;
     let start = start(call, &selection).await?;
     let follower = Follower {
         call: call.clone(),
@@ -84,7 +84,7 @@ fn check_options(query: &Query) -> Result<(), Status> {
     refuse("ListOptions", &errors)
 }
 
-fn timeout(query: &Query) -> Result<Duration, Status> {
+fn timeout(query: &Query, chance: &Chance) -> Result<Duration, Status> {
     let seconds = match query.non_empty("timeoutSeconds") {
         Some(text) => text.parse::<u64>().map_err(|_| {
             let quoted = karmada_apimachinery::field::quote(text);
@@ -93,7 +93,7 @@ fn timeout(query: &Query) -> Result<Duration, Status> {
         None => 0,
     };
     Ok(match seconds {
-        0 => Duration::from_secs(rand::rng().random_range(1800..3600)),
+        0 => Duration::from_secs(chance.below(1800..3600)),
         seconds => Duration::from_secs(seconds),
     })
 }

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use karmada_apimachinery::status::Status;
 
 use super::body::Body;
+use crate::chance::Chance;
 
 /// How many times the limit is read of a body that is refused for its size.
 const DRAINED: usize = 4;
@@ -46,8 +47,8 @@ pub fn finish_headers(headers: &mut HeaderMap, audit_id: &HeaderValue) {
 }
 
 /// The id a request is known by: the client's own, or a new one.
-pub fn audit_id(headers: &HeaderMap) -> HeaderValue {
-    let fresh = || HeaderValue::from_str(&uuid::Uuid::new_v4().to_string());
+pub(crate) fn audit_id(headers: &HeaderMap, chance: &Chance) -> HeaderValue {
+    let fresh = || HeaderValue::from_str(&chance.id());
     let given = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= 64).cloned();
     given.or_else(|| fresh().ok()).unwrap_or(HeaderValue::from_static("-"))
 }

@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupKind, GroupResource, GroupVersion, Gvk};
 use karmada_apimachinery::status::Status;
+use karmada_signal::{Follow, Signal};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
@@ -245,7 +246,7 @@ struct Table {
 pub struct Registry {
     table: Mutex<Table>,
     snapshot: ArcSwap<Snapshot>,
-    changed: tokio::sync::watch::Sender<u64>,
+    changed: Signal<u64>,
 }
 
 impl Registry {
@@ -254,8 +255,8 @@ impl Registry {
     }
 
     /// Tells of every published change.
-    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.changed.subscribe()
+    pub fn changes(&self) -> Follow<u64> {
+        self.changed.follow()
     }
 
     /// Says where a group version stands in discovery.
@@ -282,7 +283,7 @@ impl Registry {
         }
         let generation = self.snapshot.load().generation + 1;
         self.snapshot.store(Arc::new(publish(&table, generation)));
-        self.changed.send_replace(generation);
+        self.changed.set(generation);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches over Pull clusters: one whose agent neither renews its lease nor reports for longer
 //! than the grace period is Unknown. Push clusters are judged by whoever probes them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karmada_api::cluster::{Cluster, ClusterSyncMode};
@@ -37,7 +37,7 @@ pub(super) fn start(context: &Context) {
     context.shutdown.spawn_until(async move {
         clusters.wait_synced().await;
         leases.wait_synced().await;
-        let mut watched: HashMap<String, Watched> = HashMap::new();
+        let mut watched: BTreeMap<String, Watched> = BTreeMap::new();
         loop {
             let mut present = Vec::new();
             for object in clusters.cache().list() {
@@ -63,7 +63,7 @@ async fn look_at(
     context: &Context,
     cluster: &Arc<Cluster>,
     sign: Sign,
-    watched: &mut HashMap<String, Watched>,
+    watched: &mut BTreeMap<String, Watched>,
 ) {
     let name = cluster.metadata.name.as_str();
     let now = Instant::now();

@@ -1,7 +1,7 @@
 //! Looks at every Push cluster: is it healthy, which version and APIs has it, what can its nodes
 //! take. Each cluster has a lane of its own, so that a slow one delays no other.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ enum Error {
 }
 
 /// The lanes, by cluster.
-type Lanes = Arc<Mutex<HashMap<String, Lane>>>;
+type Lanes = Arc<Mutex<BTreeMap<String, Lane>>>;
 
 struct Lane {
     wake: Arc<Notify>,
@@ -150,6 +150,7 @@ impl Watch {
             match pause {
                 None => wake.notified().await,
                 Some(pause) => tokio::select! {
+                    biased;
                     () = wake.notified() => {}
                     () = tokio::time::sleep(pause) => {}
                 },

@@ -4,7 +4,7 @@
 mod dial;
 mod warden;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
@@ -13,6 +13,7 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Client, Discovery, Object};
 use karmada_runtime::{Change, Informer, Informers, Manager, ObjectKey, Shutdown};
+use karmada_signal::Follow;
 use parking_lot::Mutex;
 
 pub use dial::{Https, Shortcut};
@@ -85,7 +86,7 @@ struct Inner {
     shutdown: Shutdown,
     dial: Arc<dyn Dial>,
     limits: Limits,
-    members: Mutex<HashMap<String, (Fingerprint, Connected)>>,
+    members: Mutex<BTreeMap<String, (Fingerprint, Connected)>>,
     handlers: Mutex<Vec<Handler>>,
 }
 
@@ -218,15 +219,11 @@ impl Members {
     }
 
     /// Tells everybody when the member answers again.
-    fn tell_returns(
-        &self,
-        cluster: &str,
-        mut returns: tokio::sync::watch::Receiver<u64>,
-        shutdown: &Shutdown,
-    ) {
+    fn tell_returns(&self, cluster: &str, mut returns: Follow<u64>, shutdown: &Shutdown) {
         let (inner, cluster) = (Arc::downgrade(&self.inner), cluster.to_owned());
         shutdown.spawn_until(async move {
-            while returns.changed().await.is_ok() {
+            loop {
+                returns.moved().await;
                 let Some(inner) = inner.upgrade() else { return };
                 let members = Self { inner };
                 let Ok(member) = members.get(&cluster) else { continue };

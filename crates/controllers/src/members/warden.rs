@@ -10,9 +10,9 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use karmada_client::{Body, Warden};
+use karmada_signal::{Follow, Signal};
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -54,7 +54,7 @@ pub(super) struct MemberWarden {
     bucket: Mutex<Bucket>,
     breaker: Mutex<Breaker>,
     /// Counts how often the member came back.
-    returns: watch::Sender<u64>,
+    returns: Signal<u64>,
 }
 
 struct Bucket {
@@ -82,13 +82,13 @@ impl MemberWarden {
             bucket: Mutex::new(Bucket { tokens: limits.burst, at: now }),
             limits,
             breaker: Mutex::new(Breaker { failures: 0, next_trial: now }),
-            returns: watch::Sender::new(0),
+            returns: Signal::new(0),
         }
     }
 
     /// Tells when the member is back after a time without an answer.
-    pub(super) fn returns(&self) -> watch::Receiver<u64> {
-        self.returns.subscribe()
+    pub(super) fn returns(&self) -> Follow<u64> {
+        self.returns.follow()
     }
 
     fn is_away(&self) -> bool {
@@ -116,7 +116,7 @@ impl MemberWarden {
         };
         if was_away {
             tracing::info!(cluster = self.cluster, "member answers again");
-            self.returns.send_modify(|returns| *returns += 1);
+            self.returns.set(self.returns.get() + 1);
         }
     }
 
@@ -194,7 +194,8 @@ impl MemberWarden {
         let mut returns = self.returns();
         while let Verdict::Away { next_trial } = self.ask() {
             tokio::select! {
-                _ = returns.changed() => {}
+                biased;
+                () = returns.moved() => {}
                 () = tokio::time::sleep_until(next_trial) => {}
             }
         }
@@ -232,12 +233,7 @@ impl Warden for MemberWarden {
     /// meanwhile, it will not tell.
     fn watch_end(&self) -> BoxFuture<'static, ()> {
         let mut returns = self.returns();
-        async move {
-            if returns.changed().await.is_err() {
-                std::future::pending().await
-            }
-        }
-        .boxed()
+        async move { returns.moved().await }.boxed()
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod attach;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::config::DependentObjectReference;
@@ -71,9 +71,9 @@ struct Ctx {
     events: Recorder,
     queue: Queue<ObjectKey>,
     /// The kinds that anything has depended on so far.
-    followed: Mutex<HashMap<Gvk, Subscription>>,
+    followed: Mutex<BTreeMap<Gvk, Subscription>>,
     /// Dependencies that read differently than when their bindings were written.
-    changed: Mutex<HashSet<String>>,
+    changed: Mutex<BTreeSet<String>>,
 }
 
 pub(crate) fn start(context: &Context) {

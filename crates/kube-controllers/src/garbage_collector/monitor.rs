@@ -1,7 +1,7 @@
 //! Follows the metadata of every kind that can be deleted and keeps the graph up to date. Kinds
 //! come and go with their definitions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Monitor {
     discovery: Discovery,
     graph: Arc<RwLock<Graph>>,
     look: Queue<String>,
-    followed: HashMap<Gvr, (Arc<Informer>, Subscription)>,
+    followed: BTreeMap<Gvr, (Arc<Informer>, Subscription)>,
     definitions: Arc<Notify>,
     _definitions: Vec<Subscription>,
 }
@@ -52,7 +52,7 @@ impl Monitor {
             discovery: plane.discovery.clone(),
             graph,
             look,
-            followed: HashMap::new(),
+            followed: BTreeMap::new(),
             definitions,
             _definitions: subscriptions,
         }
@@ -77,6 +77,7 @@ impl Monitor {
     pub(super) async fn follow(&mut self) {
         loop {
             tokio::select! {
+                biased;
                 () = self.definitions.notified() => tokio::time::sleep(SETTLE).await,
                 () = tokio::time::sleep(PERIOD) => {}
             }
@@ -96,7 +97,7 @@ impl Monitor {
                 return false;
             }
         };
-        let wanted: HashMap<Gvr, ApiResource> = resources
+        let wanted: BTreeMap<Gvr, ApiResource> = resources
             .into_iter()
             .filter(is_followed)
             .map(|resource| (resource.gvr.clone(), resource))
@@ -104,7 +105,7 @@ impl Monitor {
         if wanted.is_empty() {
             return false;
         }
-        let failed: HashSet<GroupVersion> =
+        let failed: BTreeSet<GroupVersion> =
             failed.into_iter().map(|(version, _)| version).collect();
         // A group that cannot be read now is not gone.
         let gone =

@@ -50,10 +50,11 @@ pub(super) fn start(manager: &Manager, faults: Faults, config: Arc<Config>) {
             }
         }
     }));
-    let (mut trouble, known) = (faults.subscribe(), nodes.clone());
+    let (mut trouble, known) = (faults.follow(), nodes.clone());
     manager.shutdown.spawn_until(async move {
         // A node that comes back reports at once.
-        while trouble.changed().await.is_ok() {
+        loop {
+            trouble.moved().await;
             known.cache().keys().into_iter().for_each(|key| queue.add(key));
         }
     });

@@ -57,12 +57,11 @@ pub(super) fn start(manager: &Manager, faults: &Faults) {
     let controller = Controller::new("node-lifecycle-controller", &manager.metrics);
     manager.keep(nodes.feed(controller.queue()));
     let silent: Arc<Mutex<HashMap<String, Instant>>> = Arc::default();
-    let (mut trouble, since, queue) =
-        (faults.subscribe(), silent.clone(), controller.queue().clone());
+    let (mut trouble, since, queue) = (faults.follow(), silent.clone(), controller.queue().clone());
     manager.shutdown.spawn_until(async move {
         let mut before = BTreeSet::new();
         loop {
-            let down = trouble.borrow_and_update().nodes_down.clone();
+            let down = trouble.get().nodes_down.clone();
             since.lock().retain(|node, _| down.contains(node));
             for node in &down {
                 since.lock().entry(node.clone()).or_insert_with(Instant::now);
@@ -71,9 +70,7 @@ pub(super) fn start(manager: &Manager, faults: &Faults) {
                 queue.add(ObjectKey::cluster(node.as_str()));
             }
             before = down;
-            if trouble.changed().await.is_err() {
-                return;
-            }
+            trouble.moved().await;
         }
     });
     let ctx = Arc::new(Ctx {

@@ -88,9 +88,10 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
         }
         Change::Deleted(pod) => own.addresses.release(pod.uid()),
     }));
-    let (mut trouble, known) = (faults.subscribe(), pods.clone());
+    let (mut trouble, known) = (faults.follow(), pods.clone());
     manager.shutdown.spawn_until(async move {
-        while trouble.changed().await.is_ok() {
+        loop {
+            trouble.moved().await;
             known.cache().keys().into_iter().for_each(|key| queue.add(key));
         }
     });

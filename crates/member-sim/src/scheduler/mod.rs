@@ -98,9 +98,10 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
             }
         }
     }));
-    let mut trouble = faults.subscribe();
+    let mut trouble = faults.follow();
     manager.shutdown.spawn_until(async move {
-        while trouble.changed().await.is_ok() {
+        loop {
+            trouble.moved().await;
             waiting.wake();
         }
     });

@@ -4,21 +4,22 @@
 mod cache;
 mod reflector;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Client, Object};
+use karmada_signal::Signal;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 pub use cache::Cache;
 
 use crate::{ObjectKey, Queue, Shutdown};
 
 /// Which objects an informer follows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InformerSpec {
     pub gvr: Gvr,
     /// Empty for all namespaces.
@@ -90,7 +91,7 @@ pub struct Informer {
     cache: Cache,
     handlers: Mutex<Vec<(u64, Handler)>>,
     next_handler: AtomicU64,
-    synced: watch::Sender<bool>,
+    synced: Signal<bool>,
     stop: Shutdown,
 }
 
@@ -101,7 +102,7 @@ impl Informer {
             cache: Cache::default(),
             handlers: Mutex::default(),
             next_handler: AtomicU64::new(0),
-            synced: watch::Sender::new(false),
+            synced: Signal::new(false),
             stop,
         }
     }
@@ -115,14 +116,12 @@ impl Informer {
     }
 
     pub fn is_synced(&self) -> bool {
-        *self.synced.borrow()
+        self.synced.get()
     }
 
     /// Waits until the cache holds everything that existed when the informer began.
     pub async fn wait_synced(&self) {
-        let mut synced = self.synced.subscribe();
-        // The sender lives as long as this informer does.
-        drop(synced.wait_for(|synced| *synced).await);
+        self.synced.until(|synced| *synced).await;
     }
 
     /// Calls the function for every object of the cache and then for every change, one after the
@@ -178,7 +177,7 @@ impl Informer {
 
     /// Makes the cache hold exactly these objects.
     fn replace(&self, objects: Vec<Arc<Object>>) {
-        let present: std::collections::HashSet<_> =
+        let present: std::collections::BTreeSet<_> =
             objects.iter().map(|object| ObjectKey::of(object)).collect();
         for key in self.cache.keys() {
             if !present.contains(&key) {
@@ -194,7 +193,7 @@ impl Informer {
             }
             self.apply(object);
         }
-        self.synced.send_replace(true);
+        self.synced.set(true);
     }
 }
 
@@ -219,7 +218,7 @@ impl Drop for Subscription {
 #[derive(Clone)]
 pub struct Informers {
     client: Client,
-    running: Arc<Mutex<HashMap<InformerSpec, Arc<Informer>>>>,
+    running: Arc<Mutex<BTreeMap<InformerSpec, Arc<Informer>>>>,
     shutdown: Shutdown,
 }
 

@@ -99,7 +99,7 @@ async fn ask(hook: &Hook, subject: &Subject<'_>, version: &str) -> Result<Option
         let why = format!("admission webhook \"{name}\" does not support dry run");
         return Err(Status::bad_request(why));
     }
-    let uid = uuid::Uuid::new_v4().to_string();
+    let uid = subject.call.state.config.chance.id();
     let request = subject.review(&uid, version);
     let seconds = spec.i64_at(&["timeoutSeconds"]).unwrap_or(10).clamp(1, 30);
     let limit = Duration::from_secs(seconds.unsigned_abs());

@@ -1,7 +1,7 @@
 //! The kinds whose objects can be propagated. They are found by discovery and followed one shared
 //! informer each; kinds come and go with their definitions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ struct Inner {
     informers: Informers,
     discovery: Discovery,
     skipped: SkippedApis,
-    served: RwLock<HashMap<Gvk, Kind>>,
+    served: RwLock<BTreeMap<Gvk, Kind>>,
     /// Every informer ever asked for. One whose kind is gone waits for it to come back.
-    followed: RwLock<HashMap<Gvr, (Kind, Subscription)>>,
+    followed: RwLock<BTreeMap<Gvr, (Kind, Subscription)>>,
     handler: Handler,
 }
 
@@ -85,6 +85,7 @@ impl Kinds {
             loop {
                 let pause = if own.sync().await { PERIOD } else { SETTLE };
                 tokio::select! {
+                    biased;
                     () = changed.notified() => tokio::time::sleep(SETTLE).await,
                     () = tokio::time::sleep(pause) => {}
                 }
@@ -129,9 +130,9 @@ impl Kinds {
                 return false;
             }
         };
-        let failed: HashSet<GroupVersion> =
+        let failed: BTreeSet<GroupVersion> =
             failed.into_iter().map(|(version, _)| version).collect();
-        let mut served = HashMap::new();
+        let mut served = BTreeMap::new();
         for resource in resources {
             let verbs = ["delete", "list", "watch"];
             if verbs.iter().all(|verb| resource.supports(verb))
@@ -141,7 +142,7 @@ impl Kinds {
             }
         }
         let mut known = self.inner.served.write();
-        for (gvk, kind) in known.drain() {
+        for (gvk, kind) in std::mem::take(&mut *known) {
             // A group that cannot be read now is not gone.
             if failed.contains(&gvk.group_version()) {
                 served.entry(gvk).or_insert(kind);

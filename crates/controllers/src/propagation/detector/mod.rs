@@ -12,7 +12,7 @@ mod template;
 mod triggers;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -150,7 +150,7 @@ pub(crate) struct Detector {
     cluster_policy_queue: Queue<ObjectKey>,
     triggers: Triggers,
     /// Templates that wait for an override policy to appear.
-    held_back: Mutex<HashSet<TemplateId>>,
+    held_back: Mutex<BTreeSet<TemplateId>>,
 }
 
 pub(crate) fn gvr_of<K: Kind>() -> Gvr {

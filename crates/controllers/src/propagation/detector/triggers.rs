@@ -1,6 +1,6 @@
 //! Why a template is looked at: who changed it, and which changes are our own.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use karmada_apimachinery::gvk::Gvk;
@@ -8,7 +8,7 @@ use karmada_runtime::ObjectKey;
 use parking_lot::Mutex;
 
 /// A template: kind, namespace and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TemplateId {
     pub(crate) gvk: Gvk,
     pub(crate) key: ObjectKey,
@@ -51,7 +51,7 @@ enum OwnWrite {
 
 /// The reasons of all templates that wait to be looked at.
 #[derive(Default)]
-pub(crate) struct Triggers(Mutex<HashMap<TemplateId, Entry>>);
+pub(crate) struct Triggers(Mutex<BTreeMap<TemplateId, Entry>>);
 
 impl Triggers {
     pub(crate) fn add(&self, id: &TemplateId, trigger: Trigger) {

@@ -1,7 +1,7 @@
 //! The lane of one cluster: takes Works one by one, delivers those that changed, and writes down
 //! once what came of it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,11 +56,11 @@ struct State {
     /// The member while it can be reached.
     site: Option<Arc<Site>>,
     /// Works that are to be delivered, not only looked at.
-    due: HashSet<ObjectKey>,
+    due: BTreeSet<ObjectKey>,
     /// Works that wait for the cluster.
-    waiting: HashSet<ObjectKey>,
+    waiting: BTreeSet<ObjectKey>,
     /// States that were written but have not reached the cache yet.
-    written: HashMap<ObjectKey, Written>,
+    written: BTreeMap<ObjectKey, Written>,
 }
 
 struct Written {

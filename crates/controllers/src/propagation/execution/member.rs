@@ -2,7 +2,7 @@
 //! bring it into line.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,14 +117,14 @@ struct Followed {
     informer: Arc<Informer>,
     /// Set once the cache can be trusted, or was waited for long enough.
     open: AtomicBool,
-    parked: Mutex<HashSet<ObjectKey>>,
+    parked: Mutex<BTreeSet<ObjectKey>>,
     subscription: Mutex<Option<Subscription>>,
 }
 
 pub(super) struct Site {
     pub(super) member: Arc<Member>,
-    followed: Mutex<HashMap<Gvr, Arc<Followed>>>,
-    records: Mutex<HashMap<(Gvr, ObjectKey), Record>>,
+    followed: Mutex<BTreeMap<Gvr, Arc<Followed>>>,
+    records: Mutex<BTreeMap<(Gvr, ObjectKey), Record>>,
 }
 
 impl Site {

@@ -5,7 +5,7 @@ mod farewell;
 mod lane;
 mod member;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ struct Running {
     kinds: Arc<Kinds>,
     events: Recorder,
     status_events: Recorder,
-    lanes: Mutex<HashMap<String, Arc<Lane>>>,
+    lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
 }
 
 pub(crate) fn start(context: &Context) {

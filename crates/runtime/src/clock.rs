@@ -1,6 +1,8 @@
 //! The time of day. Waiting is done with tokio's timer; a virtual clock follows that timer, so
 //! with tokio's time paused a test decides how late it is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +12,8 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     virtual_start: Option<(Timestamp, Instant)>,
+    /// Milliseconds somebody moved the hands by.
+    moved: Arc<AtomicI64>,
 }
 
 impl Clock {
@@ -20,7 +24,7 @@ impl Clock {
 
     /// A clock that shows `start` now and goes as tokio's timer goes.
     pub fn virtual_from(start: Timestamp) -> Self {
-        Self { virtual_start: Some((start, Instant::now())) }
+        Self { virtual_start: Some((start, Instant::now())), ..Self::default() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -28,9 +32,18 @@ impl Clock {
             None => Timestamp::now(),
             Some((start, at)) => {
                 let gone = SignedDuration::try_from(at.elapsed()).unwrap_or(SignedDuration::MAX);
+                let moved = SignedDuration::from_millis(self.moved.load(Ordering::Relaxed));
+                let gone = gone.saturating_add(moved);
                 start.checked_add(gone).unwrap_or(Timestamp::MAX)
             }
         }
+    }
+
+    /// Moves the hands of a virtual clock, as when a machine's time is set right; timers that run go
+    /// on as before. Clones move along.
+    pub fn jump(&self, by: SignedDuration) {
+        let by = i64::try_from(by.as_millis()).unwrap_or_default();
+        self.moved.fetch_add(by, Ordering::Relaxed);
     }
 
     /// Returns how long ago `then` was; the future is no time ago.
@@ -56,5 +69,7 @@ mod tests {
         assert_eq!(clock.now().to_string(), "2026-01-02T04:04:05Z");
         assert_eq!(clock.since(start), Duration::from_secs(3600));
         assert_eq!(clock.until(start), Duration::ZERO);
+        clock.clone().jump(SignedDuration::from_mins(-30));
+        assert_eq!(clock.now().to_string(), "2026-01-02T03:34:05Z");
     }
 }

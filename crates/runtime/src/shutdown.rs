@@ -11,6 +11,7 @@ use tracing::warn;
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     token: CancellationToken,
+    killed: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -21,7 +22,11 @@ impl Shutdown {
 
     /// Stops when this one does, and can be stopped alone.
     pub fn child(&self) -> Self {
-        Self { token: self.token.child_token(), tasks: TaskTracker::new() }
+        Self {
+            token: self.token.child_token(),
+            killed: self.killed.child_token(),
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// Tells all tasks to stop.
@@ -43,7 +48,14 @@ impl Shutdown {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.tasks.spawn(task)
+        let killed = self.killed.clone();
+        self.tasks.spawn(async move {
+            match killed.run_until_cancelled_owned(task).await {
+                Some(output) => output,
+                // What it had is dropped; nobody waits for those who are killed.
+                None => std::future::pending().await,
+            }
+        })
     }
 
     /// Starts a task that is dropped where it stands when the shutdown begins.
@@ -51,10 +63,16 @@ impl Shutdown {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let token = self.token.clone();
+        let (token, killed) = (self.token.clone(), self.killed.clone());
         self.tasks.spawn(async move {
-            token.run_until_cancelled(task).await;
+            killed.run_until_cancelled(token.run_until_cancelled(task)).await;
         })
+    }
+
+    /// Drops all tasks where they stand, those of children too, as the end of the process would.
+    pub fn kill(&self) {
+        self.killed.cancel();
+        self.token.cancel();
     }
 
     /// Tells all tasks to stop and waits for them, but not forever.
@@ -70,6 +88,8 @@ impl Shutdown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[tokio::test(start_paused = true)]
     async fn finish_waits_for_tasks_that_clean_up() {
@@ -82,6 +102,21 @@ mod tests {
         shutdown.spawn_until(std::future::pending());
         shutdown.finish(Duration::from_secs(10)).await;
         assert!(task.is_finished());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_killed_do_not_clean_up() {
+        let shutdown = Shutdown::new();
+        let (own, done) = (shutdown.child(), Arc::new(AtomicBool::new(false)));
+        let (ending, cleaned) = (own.clone(), done.clone());
+        own.spawn(async move {
+            ending.triggered().await;
+            cleaned.store(true, Ordering::Relaxed);
+        });
+        tokio::task::yield_now().await;
+        shutdown.kill();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(own.is_triggered() && !done.load(Ordering::Relaxed));
     }
 
     #[test]

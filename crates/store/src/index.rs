@@ -18,7 +18,7 @@ struct Version {
     kv: Option<KeyValue>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Versions {
     latest: Version,
     /// Superseded states since the last compaction, oldest first.
@@ -34,7 +34,7 @@ impl Versions {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Index {
     keys: BTreeMap<Arc<str>, Versions>,
     /// The event of every revision after `compacted`, without gaps.

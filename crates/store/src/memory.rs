@@ -20,6 +20,12 @@ impl Memory {
         Self::default()
     }
 
+    /// A store of its own with what this one holds now, history included: a backup.
+    pub fn fork(&self) -> Self {
+        let index = self.shared.read().index.clone();
+        Self { shared: Arc::new(Shared::new(index)) }
+    }
+
     fn write(&self, write: Write) -> Result<Arc<Event>> {
         self.shared.apply_with(|index| {
             let mut stage = Stage::default();

@@ -27,6 +27,8 @@ const REFILL_PER_SECOND: f64 = 1.0 / 300.0;
 /// How many objects and messages are remembered.
 const MEMORY: usize = 4096;
 
+/// Events that may wait to be written; more are dropped, as client-go does with fewer.
+const WAITING: usize = 10_000;
 const MESSAGE_LIMIT: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,14 +86,14 @@ struct Note {
 /// Records events without making anybody wait. Clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
-    notes: mpsc::UnboundedSender<Note>,
+    notes: mpsc::Sender<Note>,
     clock: Clock,
 }
 
 impl Recorder {
     /// Starts the task that writes the events of `component`.
     pub fn start(client: &Client, component: &str, clock: Clock, shutdown: &Shutdown) -> Self {
-        let (notes, inbox) = mpsc::unbounded_channel();
+        let (notes, inbox) = mpsc::channel(WAITING);
         let api = client.api(&Gvr::new("", "v1", "events"));
         shutdown.spawn(write_all(api, component.to_owned(), inbox, shutdown.clone()));
         Self { notes, clock }
@@ -118,8 +120,11 @@ impl Recorder {
     fn record(&self, about: ObjectReference, kind: EventType, reason: &str, mut message: String) {
         truncate(&mut message, MESSAGE_LIMIT);
         let note = Note { about, kind, reason: reason.to_owned(), message, at: self.clock.now() };
-        // After the shutdown nobody writes events any more.
-        drop(self.notes.send(note));
+        // Nobody waits for events: those that come faster than they can be written are dropped, and
+        // after the shutdown nobody writes them any more.
+        if let Err(mpsc::error::TrySendError::Full(note)) = self.notes.try_send(note) {
+            debug!(reason = note.reason, name = note.about.name, "an event was dropped");
+        }
     }
 }
 
@@ -131,7 +136,7 @@ fn truncate(text: &mut String, limit: usize) {
 async fn write_all(
     api: Api,
     component: String,
-    mut inbox: mpsc::UnboundedReceiver<Note>,
+    mut inbox: mpsc::Receiver<Note>,
     shutdown: Shutdown,
 ) {
     let mut correlator = Correlator::new(component);
@@ -417,5 +422,21 @@ mod tests {
         let mut text = format!("a{text}");
         truncate(&mut text, MESSAGE_LIMIT);
         assert_eq!(text.len(), 1023);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_written_does_not_pile_up() {
+        let (notes, mut inbox) = mpsc::channel(WAITING);
+        let recorder = Recorder { notes, clock: Clock::real() };
+        for number in 0..WAITING + 500 {
+            let about =
+                ObjectReference { name: format!("o{number}"), ..ObjectReference::default() };
+            recorder.normal(about, "Storm", "again");
+        }
+        let mut kept = 0;
+        while inbox.try_recv().is_ok() {
+            kept += 1;
+        }
+        assert_eq!(kept, WAITING);
     }
 }

@@ -19,6 +19,8 @@ pub struct Explanation {
     pub scheduling: Option<Scheduling>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<OverrideStep>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deliveries: Vec<Delivery>,
 }
 
 /// A policy that selects the object, and how it fared.
@@ -138,6 +140,19 @@ pub struct OverrideStep {
     pub changes: Vec<String>,
 }
 
+/// What became of the object in one cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Delivery {
+    pub cluster: String,
+    pub applied: bool,
+    /// What the member said, or why nothing was sent.
+    pub message: String,
+    /// `Healthy`, `Unhealthy` or `Unknown`; empty while nothing is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub health: String,
+}
+
 /// Lines an explanation may take on a screen; longer parts are cut and counted.
 const SCREEN: usize = 24;
 
@@ -162,6 +177,12 @@ impl fmt::Display for Explanation {
                 "  {}: {} by {}: {changes}",
                 step.cluster, step.overrider, step.policy
             ));
+        }
+        for delivery in &self.deliveries {
+            let mark = if delivery.applied { "applied" } else { "NOT applied" };
+            let Delivery { cluster, message, health, .. } = delivery;
+            let health = if health.is_empty() { "" } else { &format!(", {health}") };
+            lines.push(format!("  {cluster}: {mark}{health}: {message}"));
         }
         if lines.len() > SCREEN {
             let cut = lines.len() - (SCREEN - 1);

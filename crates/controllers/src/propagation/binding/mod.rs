@@ -1,16 +1,17 @@
 //! Keeps the Works of every binding as policies and overrides want them: one per chosen cluster,
 //! none elsewhere. Serves both binding scopes; delivering the Works is the execution controller's.
 
+mod explain;
 mod overrides;
 mod plan;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use karmada_api::cluster::Cluster;
-use karmada_api::explain::OverrideStep;
 use karmada_api::features::Gate;
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work};
 use karmada_api::{Binding, Kind, event_reason};
@@ -68,13 +69,13 @@ struct Ctx {
 #[derive(Default)]
 struct Memory {
     /// Bindings made while we run, whose first pass is told in an event.
-    fresh: HashSet<ObjectKey>,
+    fresh: BTreeSet<ObjectKey>,
     /// Works that were made but have not reached the cache yet, by binding.
-    unseen: HashMap<String, BTreeSet<ObjectKey>>,
+    unseen: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// Bindings that go on when a Work is gone.
-    waiting: HashMap<ObjectKey, HashSet<ObjectKey>>,
+    waiting: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The last failure told about a binding.
-    failures: HashMap<ObjectKey, String>,
+    failures: BTreeMap<ObjectKey, String>,
 }
 
 pub(crate) fn start(context: &Context) {
@@ -112,6 +113,8 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
         override_events: context.recorder("override-manager"),
         memory: Mutex::default(),
     });
+    let told = explain::Told::<B> { ctx: ctx.clone(), scope: PhantomData };
+    context.explainers.add(Arc::new(told));
     follow(context, &ctx, controller.queue());
     context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
 }
@@ -217,7 +220,6 @@ struct Report {
     failures: Vec<String>,
     /// A Work that was in the way is gone already.
     again: bool,
-    steps: Vec<OverrideStep>,
 }
 
 impl Ctx {
@@ -332,7 +334,6 @@ impl Ctx {
         let mut report = Report::default();
         let mut writes = Vec::new();
         for target in targets {
-            report.steps.extend(target.steps);
             match target.outcome {
                 Ok(Outcome { change: WorkChange::Nothing, .. }) => {}
                 Ok(Outcome { change: WorkChange::BeingDeleted, .. }) => {
@@ -447,7 +448,7 @@ fn to_value(work: &Work) -> Value {
 
 /// Several errors in one line, as Go's aggregate prints them: each message once.
 fn aggregate(failures: &[String]) -> String {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let distinct: Vec<&str> =
         failures.iter().map(String::as_str).filter(|message| seen.insert(*message)).collect();
     match distinct.as_slice() {

@@ -7,7 +7,7 @@
 //! # use karmada_testkit::World;
 //! #[tokio::test(start_paused = true)]
 //! async fn a_lost_cluster_is_not_ready() {
-//!     let world = World::from_seed(7).await.with_members(3).await;
+//!     let world = World::of(7, 3).await;
 //!     world.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}").await;
 //!     world.member("m1").partition();
 //!     world.advance(Duration::from_secs(40)).await;
@@ -17,10 +17,15 @@
 //! }
 //! ```
 
+mod base;
+mod contended;
 mod member;
 mod plane;
+mod route;
 mod trace;
 mod world;
 
+pub use base::Base;
 pub use member::Member;
-pub use world::{Options, World};
+pub use trace::{Happening, Line};
+pub use world::{Options, World, gvr};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use karmada_apimachinery::Value;
 use karmada_client::Client;
 use karmada_member_sim::{Faults, Sim};
+use karmada_store::{Memory, Store as _};
 
 use crate::world::gvr;
 
@@ -12,6 +13,7 @@ use crate::world::gvr;
 #[derive(Clone, Copy)]
 pub struct Member<'a> {
     pub(crate) sim: &'a Sim,
+    pub(crate) store: &'a Memory,
 }
 
 impl Member<'_> {
@@ -47,5 +49,15 @@ impl Member<'_> {
     pub async fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let api = self.client().api(&gvr(resource)).namespaced(namespace);
         api.find(name).await.expect("a member answers from inside")
+    }
+
+    /// How many writes the member has seen, by whomever.
+    pub fn writes(&self) -> i64 {
+        self.store.revision()
+    }
+
+    /// All there is in it, to be brought back later by [`crate::World::restore`].
+    pub fn backup(&self) -> Memory {
+        self.store.fork()
     }
 }

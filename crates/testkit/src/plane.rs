@@ -1,15 +1,12 @@
 //! The control plane of a world: API server, the controllers every API needs, Karmada's own, and
 //! the scheduler.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jiff::SignedDuration;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
-use karmada_apiserver::pki::{Pki, Settings, TokenKey};
-use karmada_apiserver::{Config, Role, Server};
+use karmada_apiserver::{Chance, Config, Role, Server};
 use karmada_client::Client;
 use karmada_controllers::context::Context;
 use karmada_controllers::members::Dial;
@@ -17,32 +14,33 @@ use karmada_controllers::registry;
 use karmada_kube_controllers::{Plane as Basics, registry as basics};
 use karmada_member_sim::Keyring;
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
-use karmada_store::Memory;
+use karmada_store::Store;
 
+use crate::base;
 use crate::world::Options;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
-/// A server with the controllers every API needs, and Karmada's definitions.
+/// A server with the controllers every API needs, and Karmada's definitions. `life` tells one start
+/// from the next, so that none gives out the ids of another.
 pub(crate) async fn start_server(
     options: &Options,
-    store: Memory,
+    life: u64,
+    store: Arc<dyn Store>,
     clock: &Clock,
     shutdown: &Shutdown,
 ) -> Server {
-    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut settings = Settings::new(None, VALIDITY, ["karmada".to_owned()], [local]);
-    settings.token_key = TokenKey::Ecdsa;
-    let pki = Arc::new(Pki::open(settings, clock.now()).expect("certificates in memory"));
+    let pki = base::pki("karmada");
     let key = pki.service_account_key().expect("the key was just made");
     let tokens = Arc::new(TokenIssuer::new(ISSUER, key, Vec::new()));
     let trust = pki.trust(tokens.clone()).expect("certificates that were just made");
     let own = clock.clone();
     let time: karmada_apiserver::auth::Clock = Arc::new(move || own.now());
-    let config = Config { role: Role::Plane, ..Config::default() };
-    let builder = Server::builder(config, Arc::new(store), trust).clock(time);
-    let ids = AtomicU64::new(options.seed << 32);
+    let seed = options.seed.wrapping_mul(1000).wrapping_add(life);
+    let chance = Chance::seeded(seed);
+    let config = Config { role: Role::Plane, chance, ..Config::default() };
+    let builder = Server::builder(config, store, trust).clock(time);
+    let ids = AtomicU64::new(seed << 32);
     let new_id = move || {
         let id = ids.fetch_add(1, Ordering::Relaxed);
         format!("{:08x}-0000-4000-8000-{:012x}", id >> 32, id & 0xffff_ffff)

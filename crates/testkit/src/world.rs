@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use karmada_api::cluster::Cluster;
 use karmada_api::features::Gates;
 use karmada_apimachinery::Value;
@@ -15,18 +16,29 @@ use karmada_client::{Client, Discovery};
 use karmada_controllers::members::Shortcut;
 use karmada_member_sim::{Config, Nodes, Sim};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
-use karmada_store::Memory;
-use parking_lot::Mutex;
+use karmada_store::{Memory, Store as _};
 
+use crate::base::{self, Base};
+use crate::contended::Contended;
 use crate::member::Member;
 use crate::plane;
-use crate::trace::Trace;
+use crate::route::{Route, Sims};
+use crate::trace::{Line, Trace};
 
 /// The first moment of every world.
-const BEGINNING: &str = "2026-01-01T00:00:00Z";
+pub(crate) fn beginning() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().expect("a moment")
+}
+
 /// How long something may take that is waited for, and how often it is looked at.
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(50);
+/// How long it takes to restore a member from a backup.
+const RESTORING: Duration = Duration::from_secs(60);
+/// How long controllers take to know everything after a start.
+const SETTLING: Duration = Duration::from_secs(15);
+/// How often a write is tried.
+const ATTEMPTS: usize = 20;
 const FAREWELL: Duration = Duration::from_secs(60);
 /// Lines of the trace that are shown when a wait was in vain.
 const SHOWN: usize = 40;
@@ -41,6 +53,8 @@ pub struct Options {
     /// As `--controllers`; empty for the defaults.
     pub controller_list: Vec<String>,
     pub scheduler: bool,
+    /// How often the nodes of members show that they live; never if zero.
+    pub heartbeat: Duration,
 }
 
 impl Options {
@@ -51,11 +65,10 @@ impl Options {
             controllers: karmada_controllers::context::Options::default(),
             controller_list: Vec::new(),
             scheduler: true,
+            heartbeat: Duration::ZERO,
         }
     }
 }
-
-type Sims = Arc<Mutex<BTreeMap<String, Arc<Sim>>>>;
 
 /// The whole system. Runs on tokio's paused clock.
 pub struct World {
@@ -63,53 +76,100 @@ pub struct World {
     /// An administrator of the control plane.
     pub client: Client,
     options: Options,
+    store: Contended,
     server: Server,
     sims: Sims,
-    known: BTreeMap<String, Arc<Sim>>,
+    known: BTreeMap<String, Known>,
     discovery: Discovery,
     trace: Trace,
+    /// How many servers there were, members and the control plane together.
+    lives: u64,
     shutdown: Shutdown,
     controllers: Shutdown,
-    observer: Manager,
+}
+
+struct Known {
+    sim: Arc<Sim>,
+    store: Memory,
+    nodes: Nodes,
+    observer: Shutdown,
 }
 
 impl World {
     /// A control plane with everything running and no members yet.
     pub async fn from_seed(seed: u64) -> Self {
-        Self::start(Options::seeded(seed)).await
+        Self::start(Options::seeded(seed), 0).await
     }
 
-    pub async fn start(options: Options) -> Self {
-        let clock = Clock::virtual_from(BEGINNING.parse().expect("a moment"));
+    /// A control plane with members m1, m2, …, all Ready.
+    pub async fn of(seed: u64, members: usize) -> Self {
+        Self::start(Options::seeded(seed), members).await
+    }
+
+    pub async fn start(options: Options, members: usize) -> Self {
+        let base = Base::with_members(members);
+        let mut world = Self::assemble(options, base.at, base.plane.fork()).await;
+        for (name, store) in &base.members {
+            world.start_member(name, Nodes::default(), store.fork()).await;
+        }
+        world.start_controllers();
+        let names: Vec<String> = base.members.keys().cloned().collect();
+        for name in names {
+            let what = format!("{name} is ready");
+            world.eventually(&what, async |world| world.is_ready(&name).await).await;
+        }
+        // Nobody has looked at the members yet since the start.
+        world.advance(SETTLING).await;
+        world
+    }
+
+    /// A control plane nobody has used yet.
+    pub(crate) async fn fresh(options: Options) -> Self {
+        let world = Self::assemble(options, beginning(), Memory::new()).await;
+        world.start_controllers();
+        world
+    }
+
+    async fn assemble(options: Options, at: Timestamp, store: Memory) -> Self {
+        let clock = Clock::virtual_from(at);
         let (shutdown, controllers) = (Shutdown::new(), Shutdown::new());
-        let server = plane::start_server(&options, Memory::new(), &clock, &shutdown).await;
+        let store = Contended::new(store, options.seed);
+        let shared = Arc::new(store.clone());
+        let server = plane::start_server(&options, 1, shared, &clock, &shutdown).await;
         let client = plane::client(&server, "admin");
-        let trace = Trace::default();
-        let observer = plane::manager(&server, "observer", &clock, &shutdown);
-        trace.follow_plane(&observer);
         let world = Self {
             discovery: Discovery::new(client.clone()),
             clock,
             client,
             options,
+            store,
             server,
             sims: Sims::default(),
             known: BTreeMap::new(),
-            trace,
+            trace: Trace::new(),
+            lives: 1,
             shutdown,
             controllers,
-            observer,
         };
-        world.start_controllers();
+        world.observe_plane();
         world
+    }
+
+    fn observe_plane(&self) {
+        let observer = plane::manager(&self.server, "observer", &self.clock, &self.shutdown);
+        self.trace.follow_plane(&observer);
+        // It lives as long as the server it looks at.
+        let shutdown = self.shutdown.clone();
+        self.shutdown.spawn_until(async move {
+            let _observer = observer;
+            shutdown.triggered().await;
+        });
     }
 
     fn start_controllers(&self) {
         let sims = self.sims.clone();
         let dial = Shortcut::new(move |endpoint, token| {
-            let sims = sims.lock();
-            let sim = sims.values().find(|sim| sim.endpoint() == endpoint)?;
-            Some(sim.remote_client_with_token(token))
+            Some(Client::in_process(Route::new(&sims, endpoint, token)))
         });
         let (options, clock) = (&self.options, &self.clock);
         plane::start_controllers(&self.server, options, Arc::new(dial), clock, &self.controllers);
@@ -117,10 +177,56 @@ impl World {
 
     /// Ends controllers and scheduler and starts them anew: whatever they remembered is gone.
     pub async fn restart_controllers(&mut self) {
-        self.trace.note(&self.clock, "world restarts the controllers");
+        self.note("restarts the controllers");
         self.controllers.finish(FAREWELL).await;
         self.controllers = Shutdown::new();
         self.start_controllers();
+    }
+
+    /// Ends controllers and scheduler where they stand, as `kill -9` does, and starts new ones.
+    pub fn kill_controllers(&mut self) {
+        self.note("kills the controllers");
+        self.controllers.kill();
+        self.controllers = Shutdown::new();
+        self.start_controllers();
+    }
+
+    /// Ends the whole control plane where it stands and starts it on the same store.
+    pub async fn kill_plane(&mut self) {
+        self.note("kills the control plane");
+        self.controllers.kill();
+        self.shutdown.kill();
+        self.server.stop();
+        (self.controllers, self.shutdown) = (Shutdown::new(), Shutdown::new());
+        self.lives += 1;
+        let (store, clock) = (Arc::new(self.store.clone()), &self.clock);
+        // What starts the definitions gives up at the first refusal.
+        let contention = self.store.contention();
+        self.store.contend(0);
+        let started =
+            plane::start_server(&self.options, self.lives, store, clock, &self.shutdown).await;
+        self.store.contend(contention);
+        self.server = started;
+        self.client = plane::client(&self.server, "admin");
+        self.discovery = Discovery::new(self.client.clone());
+        self.observe_plane();
+        self.start_controllers();
+    }
+
+    /// Lets so many of a thousand writes to the control plane's store fail.
+    pub fn contend(&self, permille: u32) {
+        self.store.contend(permille);
+    }
+
+    /// How many writes the control plane has seen, by whomever.
+    pub fn writes(&self) -> i64 {
+        self.store.memory.revision()
+    }
+
+    pub(crate) fn base(&self) -> Base {
+        let members = self.known.iter().map(|(name, known)| (name.clone(), known.store.fork()));
+        let (at, plane) = (self.clock.now(), self.store.memory.fork());
+        Base { at, plane, members: members.collect() }
     }
 
     /// Joins members m1, m2, … and waits until they are Ready.
@@ -136,28 +242,72 @@ impl World {
         self
     }
 
-    /// Starts a member and joins it.
-    pub async fn join(&mut self, name: &str, nodes: Nodes) {
+    /// Starts a member on a store and lets the control plane find it.
+    async fn start_member(&mut self, name: &str, nodes: Nodes, store: Memory) {
+        self.lives += 1;
         let config = Config {
-            nodes,
+            nodes: nodes.clone(),
             clock: self.clock.clone(),
-            seed: self.options.seed,
+            seed: self.options.seed.wrapping_mul(1000).wrapping_add(self.lives),
+            store: Some(Arc::new(store.clone())),
+            pki: Some(base::pki(name)),
+            heartbeat: self.options.heartbeat,
             ..Config::named(name)
         };
         let sim = Arc::new(Sim::start(config).await.expect("a member in memory"));
-        let inside = Manager::new(
-            sim.client(),
-            self.clock.clone(),
-            Metrics::default(),
-            self.shutdown.clone(),
-        );
+        let observer = Shutdown::new();
+        let (client, metrics) = (sim.client(), Metrics::default());
+        let inside = Manager::new(client, self.clock.clone(), metrics, observer.clone());
         self.trace.follow_member(&inside, name);
+        let own = observer.clone();
+        observer.spawn_until(async move {
+            let _inside = inside;
+            own.triggered().await;
+        });
         self.sims.lock().insert(name.to_owned(), sim.clone());
+        self.known.insert(name.to_owned(), Known { sim, store, nodes, observer });
+    }
+
+    /// Ends a member where it stands; nothing is left running of it.
+    fn kill_member(&mut self, name: &str) -> Nodes {
+        let known = self.known.remove(name).unwrap_or_else(|| panic!("there is no member {name}"));
+        known.observer.kill();
+        // Connections that are open break.
+        known.sim.faults().partition();
+        known.sim.kill();
+        known.nodes
+    }
+
+    /// Brings a member back as it was when the backup was taken.
+    pub async fn restore(&mut self, name: &str, backup: &Memory) {
+        self.trace.note(name, "is restored from a backup");
+        let nodes = self.kill_member(name);
+        self.sims.lock().remove(name);
+        self.advance(RESTORING).await;
+        self.start_member(name, nodes, backup.fork()).await;
+    }
+
+    /// Replaces a member by a new cluster of the same name, which joins after the old one was let
+    /// go.
+    pub async fn recreate(&mut self, name: &str) {
+        self.trace.note(name, "is lost and made anew");
+        let nodes = self.kill_member(name);
+        self.sims.lock().remove(name);
+        let unjoin = Unjoin { force: true, wait: Duration::from_secs(5), ..Unjoin::named(name) };
+        if let Err(error) = self.unjoin(&unjoin).await {
+            panic!("unjoin {name}: {error}");
+        }
+        self.join(name, nodes).await;
+    }
+
+    /// Starts a member and joins it.
+    pub async fn join(&mut self, name: &str, nodes: Nodes) {
+        self.start_member(name, nodes, Memory::new()).await;
+        let sim = self.known[name].sim.clone();
         let access = Access { endpoint: sim.endpoint().to_owned(), ..Access::default() };
         let (inside, join) = (sim.client(), Join::named(name));
         let joined = registration::join(&self.client, &inside, &access, &join, &|_| {});
         joined.await.unwrap_or_else(|error| panic!("join {name}: {error}"));
-        self.known.insert(name.to_owned(), sim);
     }
 
     /// Lets a member go, as `karmadactl unjoin` does.
@@ -166,8 +316,8 @@ impl World {
     }
 
     pub fn member(&self, name: &str) -> Member<'_> {
-        let sim = self.known.get(name).unwrap_or_else(|| panic!("there is no member {name}"));
-        Member { sim }
+        let known = self.known.get(name).unwrap_or_else(|| panic!("there is no member {name}"));
+        Member { sim: &known.sim, store: &known.store }
     }
 
     /// Lets time pass; everything that is due in it happens.
@@ -203,8 +353,13 @@ impl World {
                 let namespace = Some(object.namespace()).filter(|name| !name.is_empty());
                 api = api.namespaced(namespace.unwrap_or("default"));
             }
-            let applied = api.apply(&object, "test").await;
-            applied.unwrap_or_else(|error| panic!("apply {document}: {error}"));
+            let mut attempts = 0;
+            // A conflict is no answer: somebody else wrote, or the store was told to fail.
+            while let Err(error) = api.apply(&object, "test").await {
+                attempts += 1;
+                assert!(attempts < ATTEMPTS, "apply {document}: {error}");
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 
@@ -228,28 +383,41 @@ impl World {
         self.trace.text()
     }
 
-    /// Writes a line of the test's own into the trace.
-    pub fn note(&self, text: &str) {
-        self.trace.note(&self.clock, format!("test {text}"));
+    /// The same as values.
+    pub fn lines(&self) -> Vec<Line> {
+        self.trace.lines()
     }
 
+    /// Milliseconds since the world began, whatever its clocks show.
+    pub fn elapsed(&self) -> u64 {
+        self.trace.now()
+    }
+
+    /// Writes a line of the test's own into the trace.
+    pub fn note(&self, text: &str) {
+        self.trace.note("test", text);
+    }
+
+    pub fn members(&self) -> Vec<String> {
+        self.known.keys().cloned().collect()
+    }
+
+    /// Ends everything at once.
     pub async fn stop(self) {
-        self.controllers.finish(FAREWELL).await;
-        drop(self.observer);
-        self.shutdown.finish(FAREWELL).await;
-        self.sims.lock().clear();
-        for sim in self.known.into_values() {
-            if let Some(sim) = Arc::into_inner(sim) {
-                sim.stop().await;
-            }
-        }
+        self.controllers.kill();
+        self.shutdown.kill();
         self.server.stop();
+        self.sims.lock().clear();
+        for known in self.known.into_values() {
+            known.observer.kill();
+            known.sim.kill();
+        }
     }
 }
 
 /// Reads `pods`, `deployments.apps` and `things.v1beta1.example.com`; the version is v1 unless
 /// given.
-pub(crate) fn gvr(resource: &str) -> Gvr {
+pub fn gvr(resource: &str) -> Gvr {
     let (plural, rest) = resource.split_once('.').unwrap_or((resource, ""));
     let is_version = |text: &str| {
         text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

@@ -24,7 +24,7 @@ async fn taint_keys(world: &World, cluster: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_cluster_is_told_after_the_threshold_and_told_well_again_after_it() {
-    let world = World::from_seed(1).await.with_members(1).await;
+    let world = World::of(1, 1).await;
     assert_eq!(taint_keys(&world, "m1").await, [""; 0]);
     world.member("m1").partition();
     world.advance(seconds(25)).await;
@@ -43,7 +43,7 @@ async fn a_lost_cluster_is_told_after_the_threshold_and_told_well_again_after_it
 
 #[tokio::test(start_paused = true)]
 async fn short_disturbances_never_reach_the_cluster_object() {
-    let world = World::from_seed(2).await.with_members(1).await;
+    let world = World::of(2, 1).await;
     world.advance(seconds(30)).await;
     let before = world.cluster("m1").await.unwrap().metadata.resource_version;
     for _ in 0..20 {
@@ -58,7 +58,7 @@ async fn short_disturbances_never_reach_the_cluster_object() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_never_answers_delays_no_other() {
-    let world = World::from_seed(4).await.with_members(3).await;
+    let world = World::of(4, 3).await;
     world.member("m1").black_hole();
     world.member("m2").latency(seconds(9));
     world.advance(seconds(20)).await;
@@ -78,7 +78,7 @@ async fn a_cluster_that_never_answers_delays_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn apis_of_a_cluster_that_answers_with_errors_are_not_forgotten() {
-    let world = World::from_seed(5).await.with_members(1).await;
+    let world = World::of(5, 1).await;
     let known = world.cluster("m1").await.unwrap().status.api_enablements;
     assert!(known.iter().any(|api| api.group_version == "apps/v1"));
     world.member("m1").faults().error_rate(0.7);
@@ -89,7 +89,7 @@ async fn apis_of_a_cluster_that_answers_with_errors_are_not_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_goes_with_everything_of_it() {
-    let world = World::from_seed(6).await.with_members(2).await;
+    let world = World::of(6, 2).await;
     assert!(world.get("namespaces", "", "karmada-es-m1").await.is_some());
     world.unjoin(&Unjoin::named("m1")).await.unwrap();
     assert!(world.cluster("m1").await.is_none());
@@ -108,7 +108,7 @@ async fn a_cluster_goes_with_everything_of_it() {
 #[tokio::test(start_paused = true)]
 async fn the_same_cluster_is_not_joined_twice() {
     use karmada_cli::registration::{Access, Join, join};
-    let world = World::from_seed(8).await.with_members(1).await;
+    let world = World::of(8, 1).await;
     let id = world.cluster("m1").await.unwrap().spec.id;
     let access = Access { endpoint: "https://m1.invalid".to_owned(), ..Access::default() };
     let again = Join::named("other");

@@ -1,0 +1,238 @@
+//! Members that answer wrongly, are not what they were, or refuse; and control planes that die.
+
+use karmada_apimachinery::json;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::DeleteOptions;
+use karmada_testkit::{Happening, World, gvr};
+
+use crate::pieces::*;
+
+const ALL: &str = "placement: {clusterAffinity: {clusterNames: [m1, m2]}}";
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_answers_with_empty_lists_loses_nothing() {
+    let world = World::of(21, 2).await;
+    for number in 0..5 {
+        let name = format!("c{number}");
+        world.apply(&config_map(&name, "1")).await;
+        world.apply(&config_policy(&name, ALL)).await;
+    }
+    eventually_value(&world, "m1", "c4", "1").await;
+    world.member("m1").faults().empty_lists();
+    world.apply(&config_map("c0", "2")).await;
+    world.advance(seconds(120)).await;
+    assert_eq!(value(&world, "m1", "c0").await.as_deref(), Some("2"), "changes still arrive");
+    world.member("m1").heal();
+    world.advance(seconds(120)).await;
+    for number in 0..5 {
+        assert!(has(&world, "m1", "configmaps", &format!("c{number}")).await);
+    }
+    let gone = |line: &karmada_testkit::Line| line.happening == Happening::Deleted && line.managed;
+    assert!(!world.lines().iter().any(gone), "{}", world.trace());
+    assert!(world.is_ready("m1").await);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_restored_from_a_backup_is_brought_up_to_date() {
+    let mut world = World::of(22, 2).await;
+    world.apply(&config_map("before", "1")).await;
+    world.apply(&config_policy("before", ALL)).await;
+    eventually_value(&world, "m1", "before", "1").await;
+    let backup = world.member("m1").backup();
+    world.apply(&config_map("before", "2")).await;
+    world.apply(&config_map("after", "1")).await;
+    world.apply(&config_policy("after", ALL)).await;
+    eventually_value(&world, "m1", "before", "2").await;
+    eventually_value(&world, "m1", "after", "1").await;
+    world.restore("m1", &backup).await;
+    assert_eq!(value(&world, "m1", "before").await.as_deref(), Some("1"));
+    assert!(!has(&world, "m1", "configmaps", "after").await);
+    eventually_value(&world, "m1", "before", "2").await;
+    eventually_value(&world, "m1", "after", "1").await;
+    // It also hears of what happens from now on, though its versions are older than those known.
+    world.apply(&config_map("after", "3")).await;
+    eventually_value(&world, "m1", "after", "3").await;
+    let meddled = world.member("m1").client().api(&gvr("configmaps")).namespaced("default");
+    meddled.merge_patch("after", json!({"data": {"v": "wrong"}})).await.unwrap();
+    eventually_value(&world, "m1", "after", "3").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_made_anew_under_the_same_name_gets_everything() {
+    let mut world = World::of(23, 2).await;
+    world.apply(&deployment("web", 2)).await;
+    world.apply(&deployment_policy("web", ALL)).await;
+    let everywhere = async |world: &World| placed(world, "web-deployment").await == "m1:2 m2:2";
+    world.eventually("it is placed", everywhere).await;
+    world.advance(seconds(30)).await;
+    world.recreate("m1").await;
+    let is_back = async |world: &World| has(world, "m1", "deployments.apps", "web").await;
+    world.eventually("the new cluster has it", is_back).await;
+    assert!(has(&world, "m2", "deployments.apps", "web").await);
+    world.stop().await;
+}
+
+const THINGS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {plural: things, singular: thing, kind: Thing, listKind: ThingList}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+const THING: &str = "
+apiVersion: example.com/v1
+kind: Thing
+metadata: {name: one, namespace: default}
+spec: {size: 3}
+";
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_the_member_does_not_have_is_told_and_delivered_once_it_does() {
+    let world = World::of(24, 2).await;
+    world.apply(THINGS).await;
+    let definitions = world.client.api(&gvr("customresourcedefinitions.apiextensions.k8s.io"));
+    let mut definition = definitions.get("things.example.com").await.unwrap();
+    let metadata = json!({"name": "things.example.com"});
+    definition["metadata"] = metadata;
+    definition["status"] = json!({});
+    let inside = |member: &str| {
+        let client = world.member(member).client();
+        client.api(&gvr("customresourcedefinitions.apiextensions.k8s.io"))
+    };
+    inside("m2").create(&definition).await.unwrap();
+    world.advance(seconds(60)).await;
+    world.apply(THING).await;
+    world.apply(&policy("things", ("example.com/v1", "Thing", "one"), ALL)).await;
+    let there = async |world: &World| has(world, "m2", "things.example.com", "one").await;
+    world.eventually("the member that knows the kind has it", there).await;
+    world.advance(seconds(30)).await;
+    let placed = placed(&world, "one-thing").await;
+    if placed.contains("m1") {
+        let work = work(&world, "m1", "Thing", "one").await.unwrap();
+        let (status, why) = condition(&work, "Applied").unwrap();
+        assert_eq!(status, "False", "{why}");
+    }
+    inside("m1").create(&definition).await.unwrap();
+    let there = async |world: &World| has(world, "m1", "things.example.com", "one").await;
+    world.eventually("the other one too once it knows the kind", there).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_of_the_member_that_rejects_is_told_and_holds_up_nobody_else() {
+    const RULES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
+    const RULE_BINDINGS: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
+    let world = World::of(25, 2).await;
+    let inside = world.member("m1").client();
+    let rule = json!({
+        "metadata": {"name": "no"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                "resources": ["configmaps"],
+            }]},
+            "validations": [{"expression": "false", "message": "not today"}],
+        },
+    });
+    inside.api(&gvr(RULES)).create(&rule).await.unwrap();
+    let bound = json!({
+        "metadata": {"name": "no"},
+        "spec": {"policyName": "no", "validationActions": ["Deny"]},
+    });
+    inside.api(&gvr(RULE_BINDINGS)).create(&bound).await.unwrap();
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m2", "conf", "1").await;
+    let told = async |world: &World| {
+        let work = work(world, "m1", "ConfigMap", "conf").await.unwrap_or_default();
+        condition(&work, "Applied")
+            .is_some_and(|(status, why)| status == "False" && why.contains("not today"))
+    };
+    world.eventually("the refusal is told in the words of the member", told).await;
+    let binding = world.get(BINDINGS, "default", "conf-configmap").await.unwrap();
+    assert_eq!(condition(&binding, "FullyApplied").unwrap().0, "False");
+    inside.api(&gvr(RULE_BINDINGS)).delete("no", &DeleteOptions::default()).await.unwrap();
+    eventually_value(&world, "m1", "conf", "1").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_cluster_delays_no_other_by_a_millisecond() {
+    let reaches = async |ill: bool| {
+        let world = World::of(26, 2).await;
+        for number in 0..40 {
+            let name = format!("c{number}");
+            world.apply(&config_map(&name, "1")).await;
+            world.apply(&config_policy(&name, ALL)).await;
+        }
+        eventually_value(&world, "m2", "c39", "1").await;
+        world.advance(seconds(30)).await;
+        if ill {
+            world.member("m1").black_hole();
+        }
+        world.advance(seconds(10)).await;
+        let began = world.elapsed();
+        for number in 0..40 {
+            world.apply(&config_map(&format!("c{number}"), "2")).await;
+        }
+        for number in 0..40 {
+            eventually_value(&world, "m2", &format!("c{number}"), "2").await;
+        }
+        let took = world.elapsed() - began;
+        world.stop().await;
+        took
+    };
+    let (healthy, ill) = (reaches(false).await, reaches(true).await);
+    assert!(ill <= healthy, "{ill} ms beside a dead cluster, {healthy} ms beside a healthy one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_an_autoscaler_of_the_member_set_survive_edits_of_the_template() {
+    let world = World::of(27, 2).await;
+    let retained = "labels: {app: web, resourcetemplate.karmada.io/retain-replicas: 'true'}";
+    let template = deployment("web", 2).replacen("labels: {app: web}", retained, 1);
+    world.apply(&template).await;
+    world.apply(&deployment_policy("web", ALL)).await;
+    let there = async |world: &World| has(world, "m1", "deployments.apps", "web").await;
+    world.eventually("it is delivered", there).await;
+    let inside = world.member("m1").client().api(&gvr("deployments.apps")).namespaced("default");
+    inside.merge_patch("web", json!({"spec": {"replicas": 5}})).await.unwrap();
+    world.advance(seconds(30)).await;
+    world.apply(&template.replace("web:1.0", "web:2.0")).await;
+    let edited = async |world: &World| {
+        let object = world.member("m1").get("deployments.apps", "default", "web").await.unwrap();
+        let containers = object.list_at(&["spec", "template", "spec", "containers"]);
+        containers[0]["image"] == "registry.example/shop/web:2.0"
+    };
+    world.eventually("the edit arrives", edited).await;
+    let object = world.member("m1").get("deployments.apps", "default", "web").await.unwrap();
+    assert_eq!(object["spec"]["replicas"], 5);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_killed_in_the_middle_of_everything_goes_on_where_it_was() {
+    let mut world = World::of(28, 2).await;
+    for turn in 0..12_u32 {
+        world.apply(&config_map("conf", &turn.to_string())).await;
+        world.apply(&config_policy("conf", ALL)).await;
+        // A little further into the work every time.
+        for _ in 0..turn * 7 {
+            tokio::task::yield_now().await;
+        }
+        world.kill_plane().await;
+    }
+    eventually_value(&world, "m1", "conf", "11").await;
+    eventually_value(&world, "m2", "conf", "11").await;
+    world.stop().await;
+}

@@ -21,7 +21,7 @@ pub(crate) fn core(
     address: &str,
 ) -> Response<Body> {
     if wants_aggregated(headers) {
-        return aggregated(snapshot, headers, &[""]);
+        return aggregated(snapshot, headers, 0, &[""]);
     }
     let document = json!({
         "kind": "APIVersions",
@@ -35,7 +35,7 @@ pub(crate) fn core(
 pub(crate) fn groups(snapshot: &Snapshot, headers: &HeaderMap, query: &Query) -> Response<Body> {
     let groups: Vec<&str> = snapshot.groups().filter(|group| !group.is_empty()).collect();
     if wants_aggregated(headers) {
-        return aggregated(snapshot, headers, &groups);
+        return aggregated(snapshot, headers, 1, &groups);
     }
     let groups: Vec<Value> = groups.iter().map(|group| group_document(snapshot, group)).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
@@ -157,28 +157,37 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
     false
 }
 
-fn aggregated(snapshot: &Snapshot, headers: &HeaderMap, groups: &[&str]) -> Response<Body> {
-    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(snapshot, group)).collect();
-    let document = json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
+/// Renders the aggregated form once per table; `place` tells the core group from the others.
+fn aggregated(
+    snapshot: &Snapshot,
+    headers: &HeaderMap,
+    place: usize,
+    groups: &[&str],
+) -> Response<Body> {
+    let (bytes, etag) = snapshot.discovery[place].get_or_init(|| {
+        let items: Vec<Value> =
+            groups.iter().map(|group| aggregated_group(snapshot, group)).collect();
+        let document = json!({
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        });
+        let bytes = body::encode_line(&document);
+        let digest = Sha512::digest(&bytes);
+        let hash: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+        (bytes, format!("\"{hash}\""))
     });
-    let bytes = body::encode_line(&document);
-    let digest = Sha512::digest(&bytes);
-    let hash: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-    let etag = format!("\"{hash}\"");
     let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let mut response = if known == Some(etag.as_str()) {
         let mut response = Response::new(body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        body::answer(StatusCode::OK, AGGREGATED, bytes)
+        body::answer(StatusCode::OK, AGGREGATED, bytes.clone())
     };
     let answer_headers = response.headers_mut();
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
+    if let Ok(etag) = HeaderValue::from_str(etag) {
         answer_headers.insert(ETAG, etag);
     }
     answer_headers.insert(VARY, HeaderValue::from_static("Accept"));

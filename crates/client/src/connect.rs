@@ -131,6 +131,13 @@ impl Client {
         self.request_json(request).await
     }
 
+    /// Reads a path as it is sent.
+    pub async fn get_text(&self, path: &str, accept: &str) -> Result<Bytes> {
+        let request = Request::get(path).header(header::ACCEPT, accept).body(Body::empty());
+        let request = request.map_err(|error| Error::transport(format!("GET {path}"), error))?;
+        self.request_bytes(request).await
+    }
+
     /// Sends a request and returns the whole answer, or the error it carries.
     pub async fn request_bytes(&self, request: Request<Body>) -> Result<Bytes> {
         let attempt = describe(request.method(), request.uri().path());

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupKind, GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
 use tokio::sync::RwLock;
 
 use crate::connect::Client;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
@@ -50,6 +51,8 @@ struct Snapshot {
     by_group_kind: HashMap<GroupKind, usize>,
     /// Group versions that could not be read, with the reason.
     failed: Vec<(GroupVersion, String)>,
+    /// The answers this was read from, where they tell everything.
+    text: [Bytes; 2],
 }
 
 impl Snapshot {
@@ -85,16 +88,17 @@ impl Discovery {
         if let Some(known) = &*known {
             return Ok(known.clone());
         }
-        let snapshot = Arc::new(self.read().await?);
+        let snapshot = Arc::new(self.read(None).await?.unwrap_or_default());
         *known = Some(snapshot.clone());
         Ok(snapshot)
     }
 
-    /// Reads everything anew.
-    pub async fn refresh(&self) -> Result<()> {
-        let snapshot = self.read().await?;
+    /// Reads everything anew; false if nothing has changed since it was last read.
+    pub async fn refresh(&self) -> Result<bool> {
+        let before = self.known.read().await.clone();
+        let Some(snapshot) = self.read(before.as_deref()).await? else { return Ok(false) };
         *self.known.write().await = Some(Arc::new(snapshot));
-        Ok(())
+        Ok(true)
     }
 
     /// Returns all resources, the preferred version of each group first.
@@ -134,19 +138,30 @@ impl Discovery {
         Ok(find(&known).and_then(|place| known.resources.get(place).cloned()))
     }
 
-    async fn read(&self) -> Result<Snapshot> {
+    /// Reads what is served; nothing if that is in the same words as before.
+    async fn read(&self, before: Option<&Snapshot>) -> Result<Option<Snapshot>> {
         let (core, groups) = futures::try_join!(
-            self.client.get_path("/api", AGGREGATED),
-            self.client.get_path("/apis", AGGREGATED)
+            self.client.get_text("/api", AGGREGATED),
+            self.client.get_text("/apis", AGGREGATED)
         )?;
+        let text = [core, groups];
+        if before.is_some_and(|before| before.text == text) {
+            return Ok(None);
+        }
+        let parse = |place: usize, path: &str| -> Result<Value> {
+            let attempt = format!("GET {path}");
+            serde_json::from_slice(&text[place]).map_err(|source| Error::Decode { attempt, source })
+        };
+        let (core, groups) = (parse(0, "/api")?, parse(1, "/apis")?);
         if core.kind() == "APIGroupDiscoveryList" && groups.kind() == "APIGroupDiscoveryList" {
             let (mut resources, mut failed) = (Vec::new(), Vec::new());
             for group in core.list_at(&["items"]).iter().chain(groups.list_at(&["items"])) {
                 read_group(group, &mut resources, &mut failed);
             }
-            return Ok(Snapshot::new(resources, failed));
+            return Ok(Some(Snapshot { text, ..Snapshot::new(resources, failed) }));
         }
-        self.read_one_by_one(&core, &groups).await
+        // The rest is not in these answers, so they tell nothing about what changed.
+        self.read_one_by_one(&core, &groups).await.map(Some)
     }
 
     /// The way of servers without aggregated discovery: one request per group version.

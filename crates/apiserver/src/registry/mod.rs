@@ -8,9 +8,10 @@ mod custom;
 mod strategy;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupKind, GroupResource, GroupVersion, Gvk};
 use karmada_apimachinery::status::Status;
@@ -183,6 +184,9 @@ pub struct Snapshot {
     /// Groups in discovery order; versions in order of preference.
     groups: Vec<(String, Vec<String>)>,
     pub generation: u64,
+    /// Aggregated discovery of the core group and of the others, with their tags: made when first
+    /// asked for, since every member is asked every few seconds.
+    pub(crate) discovery: [OnceLock<(Bytes, String)>; 2],
 }
 
 impl Snapshot {
@@ -322,6 +326,7 @@ fn publish(table: &Table, generation: u64) -> Snapshot {
             .collect(),
         groups: groups.into_iter().map(|(_, group, versions)| (group, versions)).collect(),
         generation,
+        discovery: Default::default(),
     }
 }
 

@@ -118,6 +118,8 @@ struct Watch {
     name: String,
     dampener: Dampener,
     count: Option<Count>,
+    /// The APIs as they were read last, and of which connection.
+    apis: Option<(Arc<Member>, Apis)>,
     backoff: Backoff,
 }
 
@@ -130,6 +132,7 @@ impl Watch {
             name: name.to_owned(),
             dampener: Dampener::default(),
             count: None,
+            apis: None,
             backoff: Backoff::new(PAUSE, longest, name),
         }
     }
@@ -208,7 +211,8 @@ impl Watch {
         member: Arc<Member>,
     ) -> Result<(ClusterStatus, Condition), Error> {
         let mut status = cluster.status.clone();
-        let (version, apis) = futures::join!(version(&member.client), read_apis(&member));
+        let (version, apis) =
+            futures::join!(version(&member.client), read_apis(&member, &mut self.apis));
         if let Some(version) = version {
             status.kubernetes_version = version;
         }
@@ -267,21 +271,27 @@ async fn version(client: &Client) -> Option<String> {
 }
 
 /// The APIs of a cluster, and the group versions that could not be read.
+#[derive(Clone)]
 struct Apis {
     found: Vec<APIEnablement>,
     failed: Vec<String>,
 }
 
-async fn read_apis(member: &Member) -> Option<Apis> {
+async fn read_apis(member: &Arc<Member>, last: &mut Option<(Arc<Member>, Apis)>) -> Option<Apis> {
+    let known = last.as_ref().filter(|(of, _)| Arc::ptr_eq(of, member)).map(|(_, apis)| apis);
     let read = async {
-        member.discovery.refresh().await?;
-        Ok::<_, karmada_client::Error>((
+        let changed = member.discovery.refresh().await?;
+        if !changed && known.is_some() {
+            return Ok(None);
+        }
+        Ok::<_, karmada_client::Error>(Some((
             member.discovery.resources().await?,
             member.discovery.preferred().await?.1,
-        ))
+        )))
     };
     let (resources, failed) = match read.await {
-        Ok(read) => read,
+        Ok(Some(read)) => read,
+        Ok(None) => return known.cloned(),
         Err(error) => {
             tracing::warn!(cluster = member.name, %error, "read the APIs of the cluster");
             return None;
@@ -297,7 +307,9 @@ async fn read_apis(member: &Member) -> Option<Apis> {
         APIEnablement { group_version, resources }
     });
     let failed = failed.into_iter().map(|(version, _)| version.to_string());
-    Some(Apis { found: found.collect(), failed: failed.collect() })
+    let apis = Apis { found: found.collect(), failed: failed.collect() };
+    *last = Some((member.clone(), apis.clone()));
+    Some(apis)
 }
 
 /// Takes over what was found. What could not be read stays as it was: an API that is missing for

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{StreamExt as _, stream};
 use http::{Method, Request, header};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::connect::Client;
-use crate::error::{Error, Result};
+use crate::error::{ApiError, Error, Result};
 use crate::object::Object;
 use crate::request::{Query, path};
 use crate::watch::{WatchStream, events};
@@ -290,10 +291,28 @@ impl Api {
         let response = self.client.send(request).await?;
         let events = events(response.into_body(), format!("watch {path}"));
         Ok(match self.client.warden() {
-            Some(warden) => events.take_until(warden.watch_end()).boxed(),
+            Some(warden) => until(events, warden.watch_end()),
             None => events,
         })
     }
+}
+
+/// Events until something ends them; what they missed by then has to be read again.
+fn until(events: WatchStream, end: BoxFuture<'static, ()>) -> WatchStream {
+    stream::unfold(Some((events, end)), async |state| {
+        let (mut events, mut end) = state?;
+        tokio::select! {
+            biased;
+            () = &mut end => {
+                let message = "the connection was lost for a while".to_owned();
+                let reason = "Expired".to_owned();
+                let gone = ApiError { code: 410, reason, message, ..ApiError::default() };
+                Some((Err(Error::Api(Box::new(gone))), None))
+            }
+            event = events.next() => Some((event?, Some((events, end)))),
+        }
+    })
+    .boxed()
 }
 
 impl ListOptions {

@@ -10,6 +10,7 @@ use futures::StreamExt;
 use karmada_client::{
     Api, Client, Error, ListOptions, Object, Result, WatchEvent, WatchOptions, WatchStream,
 };
+use tokio::time::Instant;
 use tracing::{Instrument, debug, debug_span, warn};
 
 use super::{Informer, InformerSpec};
@@ -21,6 +22,10 @@ const PAGE: u64 = 500;
 /// The pauses of client-go's reflector.
 const PAUSE: Duration = Duration::from_millis(800);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A server that was away for longer may have been restored from a backup, with other objects under
+/// the versions known: everything is read again.
+const TRUSTED_GAP: Duration = Duration::from_secs(30);
 
 /// How a watch came to its end.
 enum End {
@@ -148,8 +153,10 @@ impl Reflector {
 
     /// Opens the watch again where it broke off; nothing if that place is gone.
     async fn resume(&mut self) -> Option<WatchStream> {
+        let broke_off = Instant::now();
         loop {
             match self.watch().await {
+                Ok(_) if broke_off.elapsed() > TRUSTED_GAP => return None,
                 Ok(watch) => return Some(watch),
                 Err(error) if error.is_expired() => return None,
                 // The resource may be gone for good, or be another one when it comes back.
@@ -169,6 +176,10 @@ impl Reflector {
                 Ok(event) => {
                     received = true;
                     self.backoff.reset();
+                    if self.goes_back(&event) {
+                        debug!("versions go back, reading everything again");
+                        return End::Relist;
+                    }
                     self.accept(event);
                 }
                 Err(error) if error.is_expired() => return End::Relist,
@@ -183,6 +194,20 @@ impl Reflector {
             tokio::time::sleep(self.backoff.next_delay()).await;
         }
         End::Resume
+    }
+
+    /// Whether the server tells of a version before the one it told of last, as after it was
+    /// restored from a backup.
+    fn goes_back(&self, event: &WatchEvent) -> bool {
+        let version = match event {
+            WatchEvent::Added(object)
+            | WatchEvent::Modified(object)
+            | WatchEvent::Deleted(object) => object.resource_version(),
+            // They may lag behind the events a little.
+            WatchEvent::Bookmark { .. } => return false,
+        };
+        let number = |text: &str| text.parse::<u64>().ok();
+        matches!((number(version), number(&self.version)), (Some(now), Some(last)) if now < last)
     }
 
     fn accept(&mut self, event: WatchEvent) {

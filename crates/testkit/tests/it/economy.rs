@@ -79,14 +79,14 @@ async fn a_storm_of_states_in_a_member_is_written_few_times() {
     let inside = world.member("m1").client().api(&gvr("deployments.apps")).namespaced("default");
     let before = world.writes();
     for turn in 0..200 {
-        let status = json!({"status": {"observedGeneration": 1, "collisionCount": turn}});
+        let status = json!({"status": {"readyReplicas": turn % 2}});
         let patch = karmada_client::Patch::Merge(status);
         inside.patch_subresource("app0", "status", &patch, &Default::default()).await.unwrap();
         world.advance(std::time::Duration::from_millis(5)).await;
     }
     world.advance(seconds(30)).await;
     let written = world.writes() - before;
-    assert!(written <= 60, "{written} writes for 200 states within a second");
+    assert!(0 < written && written <= 60, "{written} writes for 200 states within a second");
     println!("200 states within a second: {written} writes to the control plane");
     world.stop().await;
 }

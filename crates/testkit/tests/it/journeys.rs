@@ -231,11 +231,16 @@ async fn the_end_of_a_template_a_policy_a_namespace_and_a_cluster() {
             && world.get("namespaces", "", "shop").await.is_none()
     };
     world.eventually("the namespace is gone everywhere", gone).await;
-    // A cluster that leaves loses what Karmada gave it.
+    // What no policy cares for would hold the cluster: nobody moves it.
+    delete(&world, "configmaps", "default", "policy").await;
+    world.apply(&config_map("last", "1")).await;
+    world.apply(&config_policy("last", ALL)).await;
+    eventually_value(&world, "m2", "last", "1").await;
+    // A cluster that leaves takes nothing from the others.
     world.unjoin(&Unjoin::named("m2")).await.unwrap();
     assert!(world.cluster("m2").await.is_none());
     world.advance(seconds(30)).await;
-    assert_eq!(value(&world, "m1", "policy").await.as_deref(), Some("1"), "others keep theirs");
+    assert_eq!(value(&world, "m1", "last").await.as_deref(), Some("1"), "others keep theirs");
     world.stop().await;
 }
 

@@ -1,5 +1,7 @@
 //! Scenarios of the whole system on virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod alterations;
 mod clusters;
 mod determinism;

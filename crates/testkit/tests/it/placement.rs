@@ -13,17 +13,17 @@ async fn fleet(seed: u64) -> World {
         (
             "m1",
             json!({"metadata": {"labels": {"tier": "silver"}},
-            "spec": {"region": "north", "zone": "n1", "zones": ["n1"], "provider": "acme"}}),
+            "spec": {"region": "north", "zones": ["n1"], "provider": "acme"}}),
         ),
         (
             "m2",
             json!({"metadata": {"labels": {"tier": "gold"}},
-            "spec": {"region": "north", "zone": "n2", "zones": ["n2"], "provider": "acme"}}),
+            "spec": {"region": "north", "zones": ["n2"], "provider": "acme"}}),
         ),
         (
             "m3",
             json!({"metadata": {"labels": {"tier": "silver"}},
-            "spec": {"region": "south", "zone": "s1", "zones": ["s1"], "provider": "best",
+            "spec": {"region": "south", "zones": ["s1"], "provider": "best",
                 "taints": [{"key": "soft", "value": "yes", "effect": "NoSchedule"}]}}),
         ),
     ];

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-const DEFAULT_SEEDS: u64 = 24;
+const DEFAULT_SEEDS: u64 = 10;
 /// Lines of the trace that are shown of a story that failed.
 const SHOWN: usize = 120;
 

@@ -5,7 +5,7 @@ use karmada_apimachinery::time::parse_time;
 use karmada_apimachinery::{Map, Value};
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, type_name};
 
 /// Follows a path through objects; stops at the first missing or null step.
 pub(crate) fn walk<'a>(value: &'a Value, path: &[&str]) -> Result<Option<&'a Value>> {
@@ -66,6 +66,19 @@ pub(crate) fn list<'a>(value: &'a Value, path: &[&str]) -> Result<&'a [Value]> {
         None => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
         Some(other) => Err(Error::wrong_type(path, "a list", other)),
+    }
+}
+
+/// A list of objects; an item that is none is named with its place.
+pub(crate) fn objects<'a>(value: &'a Value, path: &[&str]) -> Result<&'a [Value]> {
+    let items = list(value, path)?;
+    match items.iter().position(|item| !item.is_object()) {
+        None => Ok(items),
+        Some(index) => Err(Error::FieldType {
+            path: format!("{}[{index}]", path.join(".")),
+            expected: "an object",
+            found: type_name(&items[index]),
+        }),
     }
 }
 

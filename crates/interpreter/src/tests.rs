@@ -8,13 +8,13 @@ use karmada_api::config::{
     ResourceInterpreterContext, ResourceInterpreterCustomization,
     ResourceInterpreterWebhookConfiguration,
 };
-use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::{Map, Value, json};
 use proptest::prelude::*;
 
 use crate::testing::{interpreter, members};
 use crate::webhook::{Caller, Hook};
-use crate::{Interpreter, Operation, Source, native, thirdparty};
+use crate::{Error, Interpreter, Operation, Source, native, thirdparty};
 
 /// A webhook that notes whom it was asked as and gives a fixed answer.
 struct Fixed {
@@ -279,4 +279,83 @@ proptest! {
             prop_assert_eq!(interpreter.retain(first.clone(), &first).unwrap(), first);
         }
     }
+}
+
+/// Every question about the object; what nobody answers is left out.
+fn errors(object: &Value) -> Vec<Error> {
+    let interpreter = interpreter();
+    let items = members(&[("m1", object["status"].clone())]);
+    let all = [
+        interpreter.interpret_replica(object).err(),
+        interpreter.interpret_component(object).err(),
+        interpreter.revise_replica(object.clone(), 2).err(),
+        interpreter.retain(object.clone(), object).err(),
+        interpreter.interpret_status(object).err(),
+        interpreter.interpret_health(object).err(),
+        interpreter.aggregate_status(object.clone(), &items).err(),
+        interpreter.interpret_dependency(object).err(),
+    ];
+    let unanswered =
+        |error: &Error| matches!(error, Error::NotImplemented(_) | Error::NoInterpreter { .. });
+    all.into_iter().flatten().filter(|error| !unanswered(error)).collect()
+}
+
+#[test]
+fn a_field_of_the_wrong_type_is_named_whatever_is_asked() {
+    let kinds = [
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("batch/v1", "Job"),
+        ("batch/v1", "CronJob"),
+        ("v1", "Pod"),
+        ("v1", "Service"),
+        ("networking.k8s.io/v1", "Ingress"),
+        ("v1", "PersistentVolume"),
+        ("v1", "PersistentVolumeClaim"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler"),
+        ("apps.kruise.io/v1alpha1", "CloneSet"),
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("flink.apache.org/v1beta1", "FlinkDeployment"),
+        ("ray.io/v1", "RayCluster"),
+        ("kubeflow.org/v1", "TFJob"),
+    ];
+    let paths: &[&[&str]] = &[
+        &["spec"],
+        &["status"],
+        &["spec", "replicas"],
+        &["spec", "template"],
+        &["spec", "template", "spec"],
+        &["spec", "tasks"],
+        &["spec", "jobManager"],
+        &["status", "conditions"],
+        &["status", "replicas"],
+        &["status", "phase"],
+    ];
+    let (mut named, mut unnamed) = (0, Vec::new());
+    for (api_version, kind) in kinds {
+        for path in paths {
+            for wrong in [json!("x"), json!([1]), json!(1.5), json!(true)] {
+                let mut object = json!({
+                    "apiVersion": api_version, "kind": kind,
+                    "metadata": {"name": "a", "namespace": "n", "generation": 1,
+                        "annotations": {"resourcetemplate.karmada.io/generation": "1"}},
+                    "spec": {"replicas": 1, "template": {"spec": {"containers": []}}},
+                    "status": {"replicas": 1},
+                });
+                object.set(path, wrong.clone());
+                let field = path.last().unwrap();
+                for error in errors(&object) {
+                    named += 1;
+                    if !error.to_string().contains(field) {
+                        unnamed.push(format!("{kind} {path:?} = {wrong}: {error}"));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(unnamed, Vec::<String>::new());
+    assert!(named > 100, "only {named} errors were seen");
 }

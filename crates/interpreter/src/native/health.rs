@@ -3,7 +3,7 @@
 use karmada_apimachinery::Value;
 
 use crate::error::Result;
-use crate::fields::{count, int, list, text};
+use crate::fields::{count, int, objects, text};
 
 /// Whether the member has looked at the latest specification.
 fn is_observed(object: &Value) -> Result<bool> {
@@ -61,7 +61,7 @@ pub(super) fn ingress(object: &Value) -> Result<bool> {
 }
 
 fn has_address(object: &Value) -> Result<bool> {
-    for entry in list(object, &["status", "loadBalancer", "ingress"])? {
+    for entry in objects(object, &["status", "loadBalancer", "ingress"])? {
         if !text(entry, &["hostname"])?.is_empty() || !text(entry, &["ip"])?.is_empty() {
             return Ok(true);
         }
@@ -77,7 +77,7 @@ pub(super) fn pod(object: &Value) -> Result<bool> {
     match text(object, &["status", "phase"])? {
         "Succeeded" => Ok(true),
         "Running" => {
-            for condition in list(object, &["status", "conditions"])? {
+            for condition in objects(object, &["status", "conditions"])? {
                 if text(condition, &["type"])? == "Ready" {
                     return Ok(text(condition, &["status"])? == "True");
                 }

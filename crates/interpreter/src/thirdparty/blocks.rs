@@ -10,7 +10,7 @@ use karmada_apimachinery::{Map, Value, json};
 
 use crate::Gates;
 use crate::error::{Error, Result};
-use crate::fields::{count, list, make_map, map, set, text, walk};
+use crate::fields::{count, list, make_map, map, objects, set, text, walk};
 use crate::pod::template_requirements;
 use crate::rules::{Members, Replicas};
 
@@ -228,7 +228,7 @@ pub(super) fn merged_conditions(members: &Members<'_>) -> Result<Vec<Value>> {
     const IDENTITY: [&str; 3] = ["type", "status", "reason"];
     let mut merged: Vec<Value> = Vec::new();
     members.each(|cluster, status| {
-        for condition in list(status, &["conditions"])? {
+        for condition in objects(status, &["conditions"])? {
             let message = format!("{cluster}={}", text(condition, &["message"])?);
             let same = |known: &&mut Value| {
                 IDENTITY.iter().all(|field| known.get(*field) == condition.get(*field))
@@ -253,7 +253,7 @@ pub(super) fn merged_conditions(members: &Members<'_>) -> Result<Vec<Value>> {
 fn last_conditions(members: &Members<'_>) -> Result<Vec<Value>> {
     let mut by_type = BTreeMap::new();
     members.each(|_, status| {
-        for condition in list(status, &["conditions"])? {
+        for condition in objects(status, &["conditions"])? {
             by_type.insert(text(condition, &["type"])?.to_owned(), condition.clone());
         }
         Ok(())
@@ -273,7 +273,7 @@ pub(super) fn all_conditions(members: &Members<'_>) -> Result<Vec<Value>> {
 
 /// Whether a condition of this type is true in a status.
 pub(super) fn is_true(status: &Value, kind: &str) -> Result<bool> {
-    for condition in list(status, &["conditions"])? {
+    for condition in objects(status, &["conditions"])? {
         if text(condition, &["type"])? == kind && text(condition, &["status"])? == "True" {
             return Ok(true);
         }

@@ -6,7 +6,7 @@ use karmada_apimachinery::object::ObjectExt;
 
 use super::blocks::{Conditions, Merge, Otherwise, keep_field, report};
 use crate::error::Result;
-use crate::fields::{list, text};
+use crate::fields::{objects, text};
 use crate::pod::References;
 
 pub(super) const HELM_RELEASE: Merge = Merge {
@@ -79,7 +79,7 @@ pub(super) fn report_helm_release(object: &Value) -> Result<Option<Value>> {
 
 /// Ready for one of the given reasons.
 pub(super) fn is_ready(object: &Value, reasons: &[&str]) -> Result<bool> {
-    for condition in list(object, &["status", "conditions"])? {
+    for condition in objects(object, &["status", "conditions"])? {
         let is_ready =
             text(condition, &["type"])? == "Ready" && text(condition, &["status"])? == "True";
         if is_ready && reasons.contains(&text(condition, &["reason"])?) {
@@ -132,7 +132,7 @@ pub(super) fn helm_release_dependencies(object: &Value) -> Result<Vec<DependentO
     let mut references = References::default();
     let verify = ("Secret", ["spec", "chart", "spec", "verify", "secretRef", "name"]);
     add_named(&mut references, object, &[(verify.0, &verify.1), KUBE_CONFIG, SERVICE_ACCOUNT])?;
-    for source in list(object, &["spec", "valuesFrom"])? {
+    for source in objects(object, &["spec", "valuesFrom"])? {
         match text(source, &["kind"])? {
             "Secret" => references.add("Secret", source, &["name"])?,
             "ConfigMap" => references.add("ConfigMap", source, &["name"])?,

@@ -63,7 +63,7 @@ pub(super) fn training_dependencies(
 /// Healthy once it says anything, unless it says that it failed.
 pub(super) fn training_health(object: &Value) -> Result<bool> {
     let Some(status) = walk(object, &["status"])? else { return Ok(false) };
-    let speaks = walk(status, &["conditions"])?.is_some();
+    let speaks = walk(object, &["status", "conditions"])?.is_some();
     Ok(speaks && !is_true(status, "Failed").map_err(|e| e.under("status"))?)
 }
 

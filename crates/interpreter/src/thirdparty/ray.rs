@@ -75,9 +75,10 @@ pub(super) fn dependencies(
 
 pub(super) fn cluster_health(object: &Value) -> Result<bool> {
     let Some(status) = walk(object, &["status"])? else { return Ok(false) };
-    Ok(is_true(status, "HeadPodReady")?
-        && is_true(status, "RayClusterProvisioned")?
-        && !is_true(status, "RayClusterReplicaFailure")?)
+    let holds = |kind: &str| is_true(status, kind).map_err(|e| e.under("status"));
+    Ok(holds("HeadPodReady")?
+        && holds("RayClusterProvisioned")?
+        && !holds("RayClusterReplicaFailure")?)
 }
 
 pub(super) fn job_health(object: &Value) -> Result<bool> {
@@ -90,7 +91,7 @@ pub(super) fn job_health(object: &Value) -> Result<bool> {
 
 pub(super) fn service_health(object: &Value) -> Result<bool> {
     match walk(object, &["status"])? {
-        Some(status) => is_true(status, "Ready"),
+        Some(status) => is_true(status, "Ready").map_err(|e| e.under("status")),
         None => Ok(false),
     }
 }

@@ -6,7 +6,7 @@ use karmada_apimachinery::{Map, Value, json};
 
 use super::{put, replace_status};
 use crate::error::Result;
-use crate::fields::{count, list, text, time, walk};
+use crate::fields::{count, objects, text, time, walk};
 use crate::native::reflect::{JOB, write};
 use crate::rules::Members;
 
@@ -38,7 +38,7 @@ pub(crate) fn job(object: &mut Value, members: &Members<'_>) -> Result<()> {
 
 /// Which final condition holds, if one does.
 fn finished(status: &Value) -> Result<Option<&str>> {
-    for condition in list(status, &["conditions"])? {
+    for condition in objects(status, &["conditions"])? {
         let kind = text(condition, &["type"])?;
         if matches!(kind, "Complete" | "Failed") && text(condition, &["status"])? == "True" {
             return Ok(Some(kind));
@@ -48,7 +48,7 @@ fn finished(status: &Value) -> Result<Option<&str>> {
 }
 
 fn has_met_criteria(status: &Value) -> Result<bool> {
-    for condition in list(status, &["conditions"])? {
+    for condition in objects(status, &["conditions"])? {
         if text(condition, &["type"])? == "SuccessCriteriaMet"
             && text(condition, &["status"])? == "True"
         {

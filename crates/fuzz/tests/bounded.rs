@@ -19,9 +19,9 @@ fn survives(name: &str, runs: u64) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("no such target");
     let seeds = (target.seeds)();
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("found").join(name);
-    let found = std::fs::read_dir(found).into_iter().flatten();
-    for input in found.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()) {
-        feed(name, &input);
+    for entry in std::fs::read_dir(found).into_iter().flatten() {
+        let path = entry.expect("list what was found").path();
+        feed(name, &std::fs::read(path).expect("read what was found"));
     }
     for input in &seeds {
         feed(name, input);

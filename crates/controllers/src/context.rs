@@ -42,6 +42,8 @@ pub struct Options {
     pub cluster_cache_sync_timeout: Duration,
     /// `--cluster-api-qps` and `--cluster-api-burst`, for each member
     pub member_limits: Limits,
+    /// `--federated-resource-quota-sync-period`
+    pub federated_resource_quota_sync_period: Duration,
     /// Workers of each controller; each member has as many again for its own work.
     pub workers: usize,
 }
@@ -62,6 +64,7 @@ impl Default for Options {
             enable_cluster_resource_modeling: true,
             cluster_cache_sync_timeout: Duration::from_secs(120),
             member_limits: Limits::default(),
+            federated_resource_quota_sync_period: Duration::from_secs(300),
             workers: 5,
         }
     }

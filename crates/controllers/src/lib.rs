@@ -5,6 +5,8 @@
 //! | [`propagation`] | what policies select is bound, what bindings want stands in Works, and Works stand in the members |
 //! | `status` | what became of them comes back: into Works, bindings, templates |
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
+//! | `quota` | clusters have their part of federated quotas, and what is used is known |
+//! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
 mod cluster;
@@ -13,5 +15,7 @@ pub mod explain;
 pub mod interpretation;
 pub mod members;
 pub mod propagation;
+mod quota;
+mod rebalance;
 pub mod registry;
 mod status;

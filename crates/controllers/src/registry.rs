@@ -3,7 +3,7 @@
 
 use crate::cluster;
 use crate::context::Context;
-use crate::{interpretation, propagation, status};
+use crate::{interpretation, propagation, quota, rebalance, status};
 
 /// One controller.
 #[derive(Clone, Copy)]
@@ -41,6 +41,10 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("execution", true, true, propagation::execution::start),
     entry("workStatus", true, true, status::work::start),
     entry("namespace", true, false, propagation::namespace_sync::start),
+    entry("federatedResourceQuotaSync", true, false, quota::sync::start),
+    entry("federatedResourceQuotaStatus", true, false, quota::status::start),
+    entry("federatedResourceQuotaEnforcement", true, false, quota::enforcement::start),
+    entry("workloadRebalancer", true, false, rebalance::start),
     Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },
     always("detector", propagation::detector::start),
     always("dependenciesDistributor", propagation::dependencies::start),

@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// How often the state of each cluster is reported
     #[arg(long, default_value = "10s", value_parser = duration)]
     cluster_status_update_frequency: Duration,
+    /// How often it is counted anew what is used of the quotas that are enforced
+    #[arg(long, default_value = "5m0s", value_parser = duration)]
+    federated_resource_quota_sync_period: Duration,
     /// How often clusters are looked at
     #[arg(long, default_value = "5s", value_parser = duration)]
     cluster_monitor_period: Duration,
@@ -144,9 +147,6 @@ struct Unused {
     /// No effect yet: nothing is evicted by taints
     #[arg(long)]
     resource_eviction_rate: Option<f32>,
-    /// No effect yet: quotas are not synchronised
-    #[arg(long)]
-    federated_resource_quota_sync_period: Option<String>,
     /// No effect yet: clusters of the Cluster API are not found by themselves
     #[arg(long)]
     cluster_api_kubeconfig: Option<String>,
@@ -192,10 +192,6 @@ impl Unused {
                 self.no_execute_taint_eviction_purge_mode.is_some(),
             ),
             ("--resource-eviction-rate", self.resource_eviction_rate.is_some()),
-            (
-                "--federated-resource-quota-sync-period",
-                self.federated_resource_quota_sync_period.is_some(),
-            ),
             ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some()),
             ("--cluster-api-context", self.cluster_api_context.is_some()),
             ("--horizontal-pod-autoscaler-*", self.scales()),
@@ -262,6 +258,7 @@ fn options(args: &Args) -> Options {
             burst: args.cluster_api_burst,
             ..Limits::default()
         },
+        federated_resource_quota_sync_period: args.federated_resource_quota_sync_period,
         workers: args.concurrent_resourcebinding_syncs,
         ..Options::default()
     }

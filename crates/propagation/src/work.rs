@@ -4,11 +4,14 @@ use std::collections::{BTreeSet, HashSet};
 
 use karmada_api::affinity::ClusterFacts;
 use karmada_api::explain::OverrideStep;
-use karmada_api::policy::{ConflictResolution, PurgeMode, ReplicaSchedulingType};
+use karmada_api::policy::{
+    ConflictResolution, FederatedResourceQuota, PurgeMode, ReplicaSchedulingType,
+    StaticClusterAssignment,
+};
 use karmada_api::work::{ResourceBindingSpec, TargetCluster, Work, WorkSpec, WorkloadTemplate};
 use karmada_api::{Binding, Kind, annotations, finalizers, labels, manifest, names};
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
+use karmada_apimachinery::{Value, json};
 use karmada_scheduler_core::division::{Party, TieOrder, divide};
 
 use crate::binding::merge;
@@ -201,17 +204,49 @@ pub fn namespace_work(
 ) -> Result<Work, OverrideError> {
     let mut object = namespace.clone();
     let applied = overrides.apply(&mut object, cluster, None)?;
-    let mut work = Work::default();
-    work.metadata.name = names::work(namespace.kind(), namespace.name(), "");
-    work.metadata.namespace = names::execution_space(cluster.name());
-    work.metadata.finalizers = vec![finalizers::EXECUTION.to_owned()];
+    let mut work = work_of_its_own(object, namespace.uid(), cluster.name(), existing);
     work.metadata.owner_references = vec![crate::binding::owner(namespace)];
     if let Some(record) = applied.cluster_scoped() {
         let key = annotations::APPLIED_CLUSTER_OVERRIDES.to_owned();
         work.metadata.annotations.insert(key, record);
     }
+    Ok(work)
+}
+
+/// The Work that limits a namespace in one cluster to its part of a federated quota.
+pub fn quota_work(
+    quota: &FederatedResourceQuota,
+    assignment: &StaticClusterAssignment,
+    existing: Option<&Work>,
+) -> Work {
+    let (namespace, name) = (&quota.metadata.namespace, &quota.metadata.name);
+    let object = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"hard": assignment.hard},
+    });
+    // Compat: the ResourceQuota is made here, so it has no identity of its own in the plane.
+    let mut work = work_of_its_own(object, "", &assignment.cluster_name, existing);
+    work.metadata.labels.extend([
+        (labels::FEDERATED_RESOURCE_QUOTA_NAMESPACE.to_owned(), namespace.clone()),
+        (labels::FEDERATED_RESOURCE_QUOTA_NAME.to_owned(), name.clone()),
+    ]);
+    work
+}
+
+/// A Work that belongs to no binding.
+fn work_of_its_own(
+    mut object: Value,
+    template_uid: &str,
+    cluster: &str,
+    existing: Option<&Work>,
+) -> Work {
+    let mut work = Work::default();
+    work.metadata.name = names::work(object.kind(), object.name(), object.namespace());
+    work.metadata.namespace = names::execution_space(cluster);
+    work.metadata.finalizers = vec![finalizers::EXECUTION.to_owned()];
     for (key, value) in [
-        (annotations::TEMPLATE_UID, namespace.uid()),
+        (annotations::TEMPLATE_UID, template_uid),
         (annotations::WORK_NAME, &work.metadata.name),
         (annotations::WORK_NAMESPACE, &work.metadata.namespace),
     ] {
@@ -222,7 +257,7 @@ pub fn namespace_work(
     let id = existing.and_then(|work| work.metadata.labels.get(labels::WORK_PERMANENT_ID));
     manifest::stamp(&mut object, id.map(String::as_str));
     work.spec.workload.manifests = vec![object];
-    Ok(work)
+    work
 }
 
 /// Kinds that lose fields of their spec or metadata when a Work is built.
@@ -342,11 +377,9 @@ pub fn cluster_of(work: &Work) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use karmada_api::cluster::Cluster;
     use karmada_api::work::ResourceBinding;
-    use karmada_apimachinery::json;
-
-    use super::*;
 
     fn cluster(name: &str) -> Cluster {
         serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()

@@ -95,8 +95,8 @@ fn saturating_sum(amounts: impl Iterator<Item = i64>) -> i64 {
     amounts.fold(0, i64::saturating_add)
 }
 
-/// Resources of all replicas that were assigned.
-fn usage(binding: &ResourceBinding) -> ResourceList {
+/// Returns what all replicas that were assigned to clusters claim together.
+pub fn usage(binding: &ResourceBinding) -> ResourceList {
     let spec = &binding.spec;
     let (request, factor) = if spec.components.is_empty() {
         let request =

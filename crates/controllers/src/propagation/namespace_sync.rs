@@ -9,13 +9,10 @@ use karmada_api::policy::ClusterOverridePolicy;
 use karmada_api::work::Work;
 use karmada_api::{Kind, OverridingPolicy, labels, names};
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::object::ObjectMutExt;
-use karmada_apimachinery::patch::merge;
-use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Object};
 use karmada_propagation::claim;
 use karmada_propagation::overrides::{OverrideError, OverrideIndex, Overrides};
-use karmada_propagation::work::{self, Change as WorkChange};
+use karmada_propagation::work;
 use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Priority, Queue};
 use parking_lot::RwLock;
 
@@ -30,7 +27,7 @@ enum Error {
     #[error("apply overrides for cluster {cluster}")]
     Override { cluster: String, source: OverrideError },
     #[error("write the work for cluster {cluster}")]
-    Write { cluster: String, source: karmada_client::Error },
+    Write { cluster: String, source: works::WriteError },
 }
 
 /// A namespace and a cluster it goes to.
@@ -194,35 +191,8 @@ async fn reconcile(trip: Trip, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let desired =
         work::namespace_work(&value, &overrides, &*cluster.typed::<Cluster>()?, existing.as_ref())
             .map_err(|source| Error::Override { cluster: trip.cluster.clone(), source })?;
-    let api = ctx.client.api(&works::gvr()).namespaced(&place);
-    let written = match work::reconcile(existing.as_ref(), desired) {
-        WorkChange::Create(work) => api.create(&to_value(&work)?).await,
-        WorkChange::Update(updated) => {
-            let existing = existing.as_ref().map(to_value).transpose()?.unwrap_or_default();
-            let patch = patch(&existing, &to_value(&updated)?);
-            api.merge_patch(&name, patch).await
-        }
-        WorkChange::Nothing | WorkChange::BeingDeleted => return Ok(Action::AwaitChange),
-    };
-    match written {
-        // The cache will show it.
-        Err(error) if error.is_already_exists() || error.is_namespace_terminating() => {
-            Ok(Action::AwaitChange)
-        }
-        Err(source) => Err(Error::Write { cluster: trip.cluster, source }),
-        Ok(_) => Ok(Action::AwaitChange),
-    }
-}
-
-/// Only what differs is sent, so that a status written meanwhile is no conflict.
-fn patch(from: &Value, to: &Value) -> Value {
-    let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else { return json!({}) };
-    Value::Object(merge::diff(from, to))
-}
-
-fn to_value(work: &Work) -> Result<Value, serde_json::Error> {
-    let mut value = serde_json::to_value(work)?;
-    value.set(&["apiVersion"], Work::api_version());
-    value.set(&["kind"], Work::KIND);
-    Ok(value)
+    works::write(&ctx.client, existing.as_ref(), desired)
+        .await
+        .map_err(|source| Error::Write { cluster: trip.cluster, source })?;
+    Ok(Action::AwaitChange)
 }

@@ -6,10 +6,22 @@ use std::sync::Arc;
 use karmada_api::work::{ObjectReference, Work, WorkStatus};
 use karmada_api::{Kind, annotations, labels};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
-use karmada_client::Object;
+use karmada_apimachinery::object::ObjectMutExt;
+use karmada_apimachinery::patch::merge;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Client, Object};
+use karmada_propagation::work::{self, Change as WorkChange};
 use karmada_runtime::{Informer, Manager, ObjectKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    #[error("spell the work out")]
+    Encode(#[from] serde_json::Error),
+    #[error(transparent)]
+    Send(#[from] karmada_client::Error),
+}
 
 /// Index of Works by the permanent id of their binding.
 const BY_BINDING: &str = "binding-permanent-id";
@@ -28,6 +40,45 @@ pub(crate) fn informer(manager: &Manager) -> Arc<Informer> {
         ids.iter().filter_map(|id| labels.get(*id).cloned()).collect()
     });
     works
+}
+
+/// Brings a Work that belongs to no binding to where it should be. Returns whether it had to be
+/// written.
+pub(crate) async fn write(
+    client: &Client,
+    existing: Option<&Work>,
+    desired: Work,
+) -> Result<bool, WriteError> {
+    let api = client.api(&gvr()).namespaced(&desired.metadata.namespace);
+    let name = desired.metadata.name.clone();
+    match work::reconcile(existing, desired) {
+        WorkChange::Create(work) => match api.create(&to_value(&work)?).await {
+            // The cache will show it.
+            Err(error) if error.is_already_exists() || error.is_namespace_terminating() => {
+                Ok(false)
+            }
+            created => Ok(created.map(|_| true)?),
+        },
+        WorkChange::Update(updated) => {
+            let existing = existing.map(to_value).transpose()?.unwrap_or_default();
+            api.merge_patch(&name, patch(&existing, &to_value(&updated)?)).await?;
+            Ok(true)
+        }
+        WorkChange::Nothing | WorkChange::BeingDeleted => Ok(false),
+    }
+}
+
+/// Only what differs is sent, so that a status written meanwhile is no conflict.
+fn patch(from: &Value, to: &Value) -> Value {
+    let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else { return json!({}) };
+    Value::Object(merge::diff(from, to))
+}
+
+fn to_value(work: &Work) -> serde_json::Result<Value> {
+    let mut value = serde_json::to_value(work)?;
+    value.set(&["apiVersion"], Work::api_version());
+    value.set(&["kind"], Work::KIND);
+    Ok(value)
 }
 
 /// The Works of a binding, by its permanent id.
@@ -129,8 +180,6 @@ pub(crate) fn manifests(work: &Object) -> serde_json::Result<Vec<&RawValue>> {
 
 #[cfg(test)]
 mod tests {
-    use karmada_apimachinery::json;
-
     use super::*;
 
     #[test]

@@ -10,4 +10,6 @@ mod dependencies;
 mod endings;
 mod namespaces;
 mod plane;
+mod quota;
+mod rebalance;
 mod trouble;

@@ -91,6 +91,10 @@ impl Delivered {
             Self::Failed { template_uid, .. } => template_uid.as_deref(),
             Self::Unseen => None,
         }?;
+        // What was made for a cluster has no template that could be told.
+        if uid.is_empty() {
+            return None;
+        }
         Some(ObjectReference {
             api_version: head.api_version.clone(),
             kind: head.kind.clone(),

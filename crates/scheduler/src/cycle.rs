@@ -103,13 +103,13 @@ impl Scheduler {
         trigger: Trigger,
     ) -> Result<Verdict, Error> {
         let (began, snapshot) = (Instant::now(), self.snapshot());
-        let outcome = self.decide(&binding, &snapshot).await;
-        let Some(outcome) = outcome else { return Ok(Verdict::Done) };
+        let decided = self.decide(&binding, &snapshot).await;
+        let Some((outcome, passing)) = decided else { return Ok(Verdict::Done) };
         self.metrics.step("Schedule", began.elapsed());
         let snapshot = Arc::downgrade(&snapshot);
         lane.remember(key, Decided { binding: binding.clone(), trigger, snapshot });
         let succeeded = outcome.result.is_ok();
-        let written = self.write(lane, key, &binding, trigger, outcome).await;
+        let written = self.write(lane, key, &binding, trigger, outcome, passing).await;
         // From here on what was written speaks for itself.
         self.placed.lock().remove(key);
         let succeeded = succeeded && matches!(written, Ok(Verdict::Done));
@@ -118,7 +118,12 @@ impl Scheduler {
     }
 
     /// Decides; where decisions depend on each other, each one counts for the next before it is written.
-    async fn decide<B: Binding>(&self, binding: &Arc<B>, snapshot: &Snapshot) -> Option<Outcome> {
+    /// The second outcome is the one that the first one replaces at once.
+    async fn decide<B: Binding>(
+        &self,
+        binding: &Arc<B>,
+        snapshot: &Snapshot,
+    ) -> Option<(Outcome, Option<Outcome>)> {
         let accurate = match &self.options.estimator {
             Some(estimator) if binding.spec().is_workload() => {
                 estimator.estimate(binding.spec(), snapshot).await
@@ -130,10 +135,13 @@ impl Scheduler {
         let peers = self.peers(&**binding);
         let subject = subject(&**binding, &peers);
         let mut outcome = schedule(&subject, snapshot, &estimates, &self.config)?;
+        let mut passing = None;
         if let Some(again) = as_next_time(&subject, &outcome) {
             let subject = Subject { spec: &again, ..subject };
             let next = schedule(&subject, snapshot, &estimates, &self.config);
-            outcome = next.filter(|next| next.result.is_ok()).unwrap_or(outcome);
+            if let Some(next) = next.filter(|next| next.result.is_ok()) {
+                passing = Some(std::mem::replace(&mut outcome, next));
+            }
         }
         if let (true, true, Ok(placed)) = (self.protects, B::NAMESPACED, &outcome.result) {
             let mut spec = binding.spec().clone();
@@ -148,7 +156,7 @@ impl Scheduler {
             let key = ObjectKey::new(binding.namespace(), binding.name());
             self.placed.lock().insert(key, clusters);
         }
-        Some(outcome)
+        Some((outcome, passing))
     }
 
     fn depends_on_others(&self) -> bool {

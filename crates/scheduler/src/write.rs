@@ -49,6 +49,7 @@ impl Scheduler {
         binding: &Arc<B>,
         trigger: Trigger,
         outcome: Outcome,
+        passing: Option<Outcome>,
     ) -> Result<Verdict, Error> {
         let targets = match &outcome.result {
             Ok(placed) => Some(&placed.clusters[..]),
@@ -82,6 +83,11 @@ impl Scheduler {
         };
         let news = self.report(lane, key, current.clone(), &report).await?;
         if rewritten || news {
+            // Compat: the original writes the passing result too and tells both.
+            let differs = |passing: &Outcome| targets_of(passing) != targets_of(&outcome);
+            if let Some(passing) = passing.filter(differs) {
+                self.tell_outcome(&*current, &passing);
+            }
             self.tell_outcome(&*current, &outcome);
         }
         Ok(match outcome.result {
@@ -227,6 +233,10 @@ impl Scheduler {
             }
         }
     }
+}
+
+fn targets_of(outcome: &Outcome) -> Option<&[TargetCluster]> {
+    outcome.result.as_ref().ok().map(|placed| &placed.clusters[..])
 }
 
 /// The change that puts the result into the binding, if it is not there yet.

@@ -9,24 +9,30 @@ use super::normal::tidy;
 const SECTIONS: [&str; 7] =
     ["bindings", "works", "members", "templates", "policies", "clusters", "events"];
 
-pub(super) fn difference(scenario: &Value, results: &[Value], states: &[Value]) -> Option<String> {
-    let recorded = scenario.list_at(&["results"]);
+/// Compares the answers to the actions, then the states after the waits.
+pub(super) fn difference(
+    recorded: &[Value],
+    results: &[Value],
+    expected: &[Value],
+    observed: &[Value],
+) -> Option<String> {
     for (at, (want, got)) in recorded.iter().zip(results).enumerate() {
         if let Some(found) = differs(want, got, &format!("results[{at}]")) {
             return Some(found);
         }
     }
-    let expected = expand(scenario.list_at(&["expect"]));
-    for (at, (want, got)) in expected.iter().zip(states).enumerate() {
-        for section in SECTIONS {
-            let (want, got) = (&want[section], &got[section]);
-            if let Some(found) = differs(want, got, &format!("expect[{at}].{section}")) {
-                return Some(found);
-            }
-        }
-    }
-    (expected.len() != states.len())
-        .then(|| format!("{} states instead of {}", states.len(), expected.len()))
+    let mut pairs = expected.iter().zip(observed).enumerate();
+    pairs.find_map(|(at, (want, got))| states(want, got, at)).or_else(|| {
+        (expected.len() != observed.len())
+            .then(|| format!("{} states instead of {}", observed.len(), expected.len()))
+    })
+}
+
+/// Compares one state.
+pub(super) fn states(want: &Value, got: &Value, at: usize) -> Option<String> {
+    SECTIONS.into_iter().find_map(|section| {
+        differs(&want[section], &got[section], &format!("expect[{at}].{section}"))
+    })
 }
 
 fn identity(object: &Value) -> String {
@@ -34,7 +40,7 @@ fn identity(object: &Value) -> String {
 }
 
 /// Objects that did not change since the state before are recorded by name alone.
-fn expand(recorded: &[Value]) -> Vec<Value> {
+pub(super) fn expand(recorded: &[Value]) -> Vec<Value> {
     let mut states: Vec<Value> = Vec::new();
     for state in recorded {
         let mut state = state.clone();

@@ -1,135 +1,57 @@
 //! The control plane and its members, prepared as they were when the scenarios were recorded.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use karmada_apimachinery::gvk::{GroupVersion, Gvr};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{
-    Api, ApiResource, Client, DeleteOptions, Discovery, ListOptions, Patch, PatchOptions,
-    Propagation,
-};
+use karmada_client::DeleteOptions;
+use karmada_runtime::Shutdown;
 use tokio::time::{Instant, sleep};
 
-use crate::server::Server;
+use super::site::{Answered, Site, reference};
+use crate::server::{PATIENCE, Server, eventually};
 
-/// One API server.
-pub(super) struct Site {
-    pub(super) client: Client,
-    discovery: Discovery,
-}
+/// How often the agents of the Pull clusters would renew their Leases.
+const BEAT: Duration = Duration::from_secs(8);
 
-/// What a request came to: its code, and the message of a refusal.
-pub(super) type Answered = (u16, Option<String>);
+/// The account under which the plane enters a member that a scenario joins.
+const ADMIN: &str = "golden-admin";
 
-fn answered(result: karmada_client::Result<Value>, code: u16) -> Answered {
-    match result {
-        Ok(_) => (code, None),
-        Err(error) => match error.api() {
-            Some(refusal) => (refusal.code, Some(refusal.message.clone())),
-            None => (0, Some(error.to_string())),
-        },
-    }
-}
-
-impl Site {
-    pub(super) async fn open(kubeconfig: &std::path::Path) -> Self {
-        let client = Client::from_kubeconfig(kubeconfig, None).await.expect("make a client");
-        Self { discovery: Discovery::new(client.clone()), client }
-    }
-
-    pub(super) async fn resource(&self, api_version: &str, kind: &str) -> Option<ApiResource> {
-        let gvk = GroupVersion::parse(api_version)?.with_kind(kind);
-        self.discovery.resource_of(&gvk).await.ok().flatten()
-    }
-
-    pub(super) async fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Option<Api> {
-        // A definition written a moment ago is served a moment later.
-        for _ in 0..50 {
-            if let Some(resource) = self.resource(api_version, kind).await {
-                let namespace = if resource.namespaced { namespace } else { "" };
-                return Some(self.client.api(&resource.gvr).namespaced(namespace));
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-        None
-    }
-
-    pub(super) fn of(&self, group: &str, version: &str, resource: &str) -> Api {
-        self.client.api(&Gvr::new(group, version, resource))
-    }
-
-    /// Creates the object, or merges it into the one that is there.
-    pub(super) async fn apply(&self, object: &Value) -> Answered {
-        let api = self.api(object.api_version(), object.kind(), object.namespace()).await;
-        let Some(api) = api else { return (404, Some("no such kind".to_owned())) };
-        match api.create(object).await {
-            Err(error) if error.is_already_exists() => {
-                answered(api.merge_patch(object.name(), object.clone()).await, 200)
-            }
-            created => answered(created, 201),
-        }
-    }
-
-    pub(super) async fn patch(
-        &self,
-        reference: &Value,
-        body: &Value,
-        (how, subresource): (&str, &str),
-    ) -> Answered {
-        let text = |key: &str| reference[key].as_str().unwrap_or_default();
-        let api = self.api(text("apiVersion"), text("kind"), text("namespace")).await;
-        let Some(api) = api else { return (404, Some("no such kind".to_owned())) };
-        let patch = match how {
-            "json" => Patch::Json(body.clone()),
-            "strategic" => Patch::Strategic(body.clone()),
-            _ => Patch::Merge(body.clone()),
-        };
-        let options = PatchOptions::default();
-        answered(api.patch_subresource(text("name"), subresource, &patch, &options).await, 200)
-    }
-
-    pub(super) async fn delete(&self, reference: &Value, how: &str) -> Answered {
-        let text = |key: &str| reference[key].as_str().unwrap_or_default();
-        let api = self.api(text("apiVersion"), text("kind"), text("namespace")).await;
-        let Some(api) = api else { return (404, Some("no such kind".to_owned())) };
-        let propagation = match how {
-            "Orphan" => Propagation::Orphan,
-            "Foreground" => Propagation::Foreground,
-            _ => Propagation::Background,
-        };
-        let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
-        answered(api.delete(text("name"), &options).await, 200)
-    }
-
-    pub(super) async fn list(&self, api: &Api) -> Vec<Value> {
-        let list = api.list_all(&ListOptions::default()).await;
-        list.map(|list| list.items.iter().map(|item| item.value()).collect()).unwrap_or_default()
-    }
-
-    pub(super) async fn has_namespace(&self, name: &str) -> bool {
-        matches!(self.of("", "v1", "namespaces").find(name).await, Ok(Some(_)))
-    }
-}
+const KARMADA_CLUSTER: &str = "karmada-cluster";
 
 pub(super) struct Lab {
     pub(super) plane: Site,
     pub(super) members: BTreeMap<String, Site>,
     setup: Value,
+    last_beat: Mutex<Option<Instant>>,
+    shutdown: Shutdown,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.shutdown.trigger();
+    }
 }
 
 impl Lab {
     pub(super) async fn open(server: &Server, setup: Value) -> Self {
+        let shutdown = Shutdown::new();
         let mut members = BTreeMap::new();
-        for name in ["member1", "member2", "member3"] {
+        for name in setup.map_at(&["members"]).into_iter().flat_map(|members| members.keys()) {
             let config = server.data().join("members").join(format!("{name}.config"));
-            members.insert(name.to_owned(), Site::open(&config).await);
+            eventually("the kubeconfig of a member", || config.is_file().then_some(()));
+            members.insert(name.clone(), Site::open(&config, &shutdown).await);
         }
-        Self { plane: Site::open(&server.kubeconfig()).await, members, setup }
+        let plane = Site::open(&server.kubeconfig(), &shutdown).await;
+        Self { plane, members, setup, last_beat: Mutex::default(), shutdown }
     }
 
     pub(super) async fn prepare(&self) {
+        for name in self.members.keys() {
+            self.wait_until_ready(name).await;
+        }
         for object in self.setup.list_at(&["plane"]) {
             self.plane.apply(object).await;
         }
@@ -150,9 +72,65 @@ impl Lab {
                 }
             }
         }
+        for member in self.members.values() {
+            // The recorded members had nobody who makes volumes.
+            let classes = member.of("storage.k8s.io", "v1", "storageclasses");
+            for class in member.list(&classes).await {
+                drop(classes.delete(class.name(), &DeleteOptions::default()).await);
+            }
+        }
         self.restore().await;
-        // What members serve is looked at every ten seconds.
-        sleep(Duration::from_secs(self.setup["settle"].as_u64().unwrap_or(45).min(25))).await;
+        for name in self.members.keys() {
+            self.wait_until_known(name).await;
+        }
+    }
+
+    async fn cluster(&self, name: &str) -> Value {
+        let clusters = self.plane.of("cluster.karmada.io", "v1alpha1", "clusters");
+        clusters.find(name).await.ok().flatten().unwrap_or_default()
+    }
+
+    async fn wait_until_ready(&self, name: &str) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let cluster = self.cluster(name).await;
+            let mut conditions = cluster.list_at(&["status", "conditions"]).iter();
+            if conditions.any(|c| c["type"] == "Ready" && c["status"] == "True") {
+                return;
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{name} does not become ready");
+    }
+
+    /// Waits until the plane has noticed the nodes and the kinds that were just put into a member.
+    async fn wait_until_known(&self, name: &str) {
+        let own = self.setup.list_at(&["members", name, "objects"]);
+        let everywhere = self.setup.list_at(&["everywhere"]);
+        let is = |kind: &'static str| move |object: &&Value| object.kind() == kind;
+        let nodes = own.iter().filter(is("Node")).count();
+        let definitions: Vec<&str> = everywhere
+            .iter()
+            .chain(own)
+            .filter(is("CustomResourceDefinition"))
+            .filter_map(|definition| definition.str_at(&["spec", "names", "kind"]))
+            .collect();
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let status = &self.cluster(name).await["status"];
+            let groups = status.list_at(&["apiEnablements"]).iter();
+            let kinds: Vec<&Value> = groups
+                .flat_map(|group| group.list_at(&["resources"]))
+                .map(|resource| &resource["kind"])
+                .collect();
+            if status["nodeSummary"]["readyNum"] == nodes
+                && definitions.iter().all(|kind| kinds.iter().any(|known| *known == kind))
+            {
+                return;
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+        panic!("the plane does not notice what changed in {name}");
     }
 
     /// Puts labels, taints, region and so on of the Clusters back.
@@ -172,6 +150,12 @@ impl Lab {
             }
             let spec = json!({"provider": want["provider"], "region": want["region"],
                 "zones": want["zones"], "taints": null});
+            let is_so = |key: &str| cluster["spec"][key] == spec[key];
+            if cluster["metadata"]["labels"] == want["labels"]
+                && ["provider", "region", "zones", "taints"].into_iter().all(is_so)
+            {
+                continue;
+            }
             let patch = json!({"metadata": {"labels": labels}, "spec": spec});
             drop(clusters.merge_patch(cluster.name(), patch).await);
         }
@@ -181,7 +165,7 @@ impl Lab {
     pub(super) async fn set_pull_clusters(&self, wanted: bool) {
         let clusters = self.plane.of("cluster.karmada.io", "v1alpha1", "clusters");
         let pull = if wanted { self.setup.list_at(&["pull"]) } else { &[] };
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             let there = self.plane.list(&clusters).await;
             let extra = there.iter().filter(|cluster| {
@@ -198,6 +182,7 @@ impl Lab {
             }
             sleep(Duration::from_millis(300)).await;
         }
+        *self.last_beat.lock().expect("not poisoned") = None;
         self.heartbeat(wanted).await;
         for cluster in pull {
             let mut object = cluster.clone();
@@ -225,7 +210,12 @@ impl Lab {
 
     /// What the agents of the Pull clusters would do: renew their Leases.
     pub(super) async fn heartbeat(&self, wanted: bool) {
-        for cluster in self.setup.list_at(&["pull"]).iter().filter(|_| wanted) {
+        let is_fresh = |beat: &Instant| beat.elapsed() < BEAT;
+        if !wanted || self.last_beat.lock().expect("not poisoned").as_ref().is_some_and(is_fresh) {
+            return;
+        }
+        *self.last_beat.lock().expect("not poisoned") = Some(Instant::now());
+        for cluster in self.setup.list_at(&["pull"]) {
             let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
             self.plane
                 .apply(&json!({
@@ -238,8 +228,57 @@ impl Lab {
         }
     }
 
+    /// Registers a member in Push mode with a service account token, as the command line tool would.
+    pub(super) async fn join(&self, name: &str) -> Answered {
+        let member = &self.members[name];
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end
+            && self.cluster(name).await["metadata"].get("deletionTimestamp").is_some()
+        {
+            sleep(Duration::from_millis(300)).await;
+        }
+        let token = admin_token(member).await;
+        let space = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": KARMADA_CLUSTER}});
+        self.plane.apply(&space).await;
+        let impersonator = format!("{name}-impersonator");
+        let admitted = json!({"token": token, "caBundle": member.authority});
+        for (secret, data) in [(name, admitted), (&impersonator, json!({"token": token}))] {
+            let secret = json!({"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": secret, "namespace": KARMADA_CLUSTER}, "stringData": data});
+            self.plane.apply(&secret).await;
+        }
+        let system = member.of("", "v1", "namespaces").get("kube-system").await;
+        let system = system.expect("read the identity of the member");
+        let want = &self.setup["members"][name];
+        let secret = |name: &str| json!({"namespace": KARMADA_CLUSTER, "name": name});
+        let cluster = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": name, "labels": want["labels"]},
+            "spec": {"id": system.uid(), "syncMode": "Push", "apiEndpoint": member.address,
+                "insecureSkipTLSVerification": false, "secretRef": secret(name),
+                "impersonatorSecretRef": secret(&impersonator), "provider": want["provider"],
+                "region": want["region"], "zones": want["zones"]},
+        });
+        let answered = self.plane.apply(&cluster).await;
+        self.wait_until_ready(name).await;
+        answered
+    }
+
+    /// Joins the members again that a scenario has taken out.
+    pub(super) async fn join_missing(&self) {
+        for name in self.members.keys() {
+            let cluster = self.cluster(name).await;
+            if cluster.is_null() || cluster["metadata"].get("deletionTimestamp").is_some() {
+                self.join(name).await;
+                self.wait_until_known(name).await;
+            }
+        }
+    }
+
+    /// Waits until every member has a namespace.
     pub(super) async fn wait_for_namespace(&self, name: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + PATIENCE;
         for member in self.members.values() {
             while Instant::now() < end && !member.has_namespace(name).await {
                 sleep(Duration::from_millis(50)).await;
@@ -247,9 +286,21 @@ impl Lab {
         }
     }
 
+    /// Waits until neither the plane nor a member has a namespace of that name.
+    pub(super) async fn clear_namespace(&self, name: &str) {
+        let end = Instant::now() + PATIENCE;
+        for site in std::iter::once(&self.plane).chain(self.members.values()) {
+            let namespaces = site.of("", "v1", "namespaces");
+            while Instant::now() < end && site.has_namespace(name).await {
+                drop(namespaces.delete(name, &DeleteOptions::default()).await);
+                sleep(Duration::from_millis(300)).await;
+            }
+        }
+    }
+
     /// Waits until the usage each Cluster reports equals what runs there.
     pub(super) async fn idle(&self) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             let mut is_idle = true;
             for (name, member) in &self.members {
@@ -258,9 +309,7 @@ impl Lab {
                     matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed"))
                 };
                 let running = pods.len() - pods.iter().filter(done).count();
-                let clusters = self.plane.of("cluster.karmada.io", "v1alpha1", "clusters");
-                let cluster = clusters.get(name).await.unwrap_or_default();
-                let summary = &cluster["status"]["resourceSummary"];
+                let summary = &self.cluster(name).await["status"]["resourceSummary"];
                 let count = |part: &str| -> usize {
                     summary[part]["pods"].as_str().and_then(|n| n.parse().ok()).unwrap_or(0)
                 };
@@ -274,7 +323,22 @@ impl Lab {
     }
 }
 
-pub(super) fn reference(object: &Value) -> Value {
-    json!({"apiVersion": object.api_version(), "kind": object.kind(),
-        "namespace": object.namespace(), "name": object.name()})
+/// A token of an account that may do everything in the member.
+async fn admin_token(member: &Site) -> String {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": ADMIN, "namespace": "kube-system"}});
+    member.apply(&account).await;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": ADMIN},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ADMIN, "namespace": "kube-system"}]});
+    member.apply(&role).await;
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "metadata": {"name": ADMIN, "namespace": "kube-system"},
+        "spec": {"expirationSeconds": 86400}});
+    let accounts = member.of("", "v1", "serviceaccounts").namespaced("kube-system");
+    let answer = accounts.create_subresource(ADMIN, "token", &request).await;
+    let answer = answer.expect("ask for a token");
+    answer.str_at(&["status", "token"]).expect("a token").to_owned()
 }

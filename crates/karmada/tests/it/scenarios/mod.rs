@@ -8,21 +8,24 @@ mod lab;
 mod normal;
 mod observe;
 mod replay;
+mod site;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use flate2::read::GzDecoder;
 use karmada_apimachinery::Value;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use crate::server::Server;
 use lab::Lab;
 
 /// Scenarios that touch only their own namespace run side by side.
-const LANES: usize = 8;
+const LANES: usize = 6;
 
 fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
@@ -59,42 +62,90 @@ fn scenarios() -> Vec<Value> {
     all.filter(wanted).collect()
 }
 
+/// What is left to do, and what came of what was done.
+#[derive(Default)]
+struct Desk {
+    together: Mutex<VecDeque<Value>>,
+    alone: Mutex<VecDeque<Value>>,
+    outcomes: Mutex<BTreeMap<String, Option<String>>>,
+    known: BTreeMap<String, String>,
+}
+
+impl Desk {
+    fn new(scenarios: Vec<Value>) -> Self {
+        let is_alone = |scenario: &Value| scenario["exclusive"] != false;
+        let (mut alone, together): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(is_alone);
+        // Those that need the Pull clusters follow each other, so that these are made once.
+        alone.sort_by_key(|scenario| scenario["pull"] == true);
+        Self {
+            together: Mutex::new(together.into()),
+            alone: Mutex::new(alone.into()),
+            known: known_differences(),
+            ..Self::default()
+        }
+    }
+
+    async fn work_off(&self, lab: &Lab, queue: &Mutex<VecDeque<Value>>) {
+        loop {
+            let Some(scenario) = queue.lock().await.pop_front() else { return };
+            let id = id_of(&scenario);
+            let began = Instant::now();
+            let outcome = replay::run(lab, &scenario, self.known.contains_key(&id)).await;
+            let verdict = outcome.as_deref().unwrap_or("ok");
+            tell(&format!("{id}: {verdict} after {:.1} s", began.elapsed().as_secs_f64()));
+            self.outcomes.lock().await.insert(id, outcome);
+        }
+    }
+
+    /// Those that were not as recorded get a second chance, alone: on a busy machine a scenario
+    /// can miss a moment that it waits for.
+    async fn try_again(&self, lab: &Lab, scenarios: &[Value]) {
+        for scenario in scenarios {
+            let id = id_of(scenario);
+            let failed = matches!(self.outcomes.lock().await.get(&id), Some(Some(_)));
+            if failed && !self.known.contains_key(&id) {
+                let outcome = replay::run(lab, scenario, false).await;
+                let verdict = outcome.as_deref().unwrap_or("ok");
+                tell(&format!("{id}: {verdict} at the second try"));
+                self.outcomes.lock().await.insert(id, outcome);
+            }
+        }
+    }
+}
+
+async fn make_lab(flags: &[&str]) -> (Server, Lab) {
+    let server = Server::up_with(&[&["--members", "3"], flags].concat());
+    let setup: Value = serde_json::from_str(&read("setup.json.gz")).expect("the setup");
+    let lab = Lab::open(&server, setup).await;
+    lab.prepare().await;
+    (server, lab)
+}
+
 // Runs for minutes: `./test scenarios` asks for it by name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a leg of its own: ./test scenarios"]
 async fn the_recorded_scenarios_lead_to_the_recorded_states() {
-    let server = Server::up_with(&["--members", "3"]);
-    let setup: Value = serde_json::from_str(&read("setup.json.gz")).expect("the setup");
-    let lab = Arc::new(Lab::open(&server, setup).await);
-    lab.prepare().await;
-    let (mut alone, mut together) = (Vec::new(), VecDeque::new());
-    for scenario in scenarios() {
-        match scenario["exclusive"].as_bool() {
-            Some(false) => together.push_back(scenario),
-            _ => alone.push(scenario),
-        }
+    let scenarios = scenarios();
+    let desk = Arc::new(Desk::new(scenarios.clone()));
+    let ((_one, one), (_two, two)) = tokio::join!(make_lab(&[]), make_lab(&[]));
+    let (one, two) = (Arc::new(one), Arc::new(two));
+    let mut lanes = JoinSet::new();
+    for _ in 0..LANES {
+        let (desk, lab) = (desk.clone(), one.clone());
+        lanes.spawn(async move { desk.work_off(&lab, &desk.together).await });
     }
-    let together = Arc::new(Mutex::new(together));
-    let outcomes = Arc::new(Mutex::new(BTreeMap::new()));
-    let lanes = (0..LANES).map(|_| {
-        let (lab, together, outcomes) = (lab.clone(), together.clone(), outcomes.clone());
-        tokio::spawn(async move {
-            loop {
-                let Some(scenario) = together.lock().await.pop_front() else { return };
-                let outcome = replay::run(&lab, &scenario).await;
-                outcomes.lock().await.insert(id_of(&scenario), outcome);
-            }
-        })
-    });
-    for lane in lanes.collect::<Vec<_>>() {
-        lane.await.expect("a lane runs to its end");
-    }
-    for scenario in alone {
-        let outcome = replay::run(&lab, &scenario).await;
-        outcomes.lock().await.insert(id_of(&scenario), outcome);
-    }
-    let outcomes = std::mem::take(&mut *outcomes.lock().await);
-    judge(&outcomes);
+    let (own, lab) = (desk.clone(), two.clone());
+    let alone = tokio::spawn(async move { own.work_off(&lab, &own.alone).await });
+    lanes.join_all().await;
+    desk.work_off(&one, &desk.alone).await;
+    alone.await.expect("the lane runs to its end");
+    desk.try_again(&two, &scenarios).await;
+    judge(&*desk.outcomes.lock().await);
+}
+
+#[allow(clippy::print_stdout, reason = "the report of the leg")]
+fn tell(line: &str) {
+    println!("{line}");
 }
 
 fn id_of(scenario: &Value) -> String {
@@ -102,7 +153,6 @@ fn id_of(scenario: &Value) -> String {
 }
 
 /// Fails on any loss, and on any gain that the list does not know of yet.
-#[allow(clippy::print_stdout, reason = "the report of the leg")]
 fn judge(outcomes: &BTreeMap<String, Option<String>>) {
     let known = known_differences();
     let mut surprises = Vec::new();
@@ -116,6 +166,6 @@ fn judge(outcomes: &BTreeMap<String, Option<String>>) {
         }
     }
     let passed = outcomes.values().filter(|outcome| outcome.is_none()).count();
-    println!("{passed} of {} scenarios lead to the recorded states", outcomes.len());
+    tell(&format!("{passed} of {} scenarios lead to the recorded states", outcomes.len()));
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
 }

@@ -14,15 +14,16 @@ static STAMP: LazyLock<Regex> =
 static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \w+( m=[+-][\d.]+)?").unwrap()
 });
-static REST: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+/// A part of the text without which the pattern cannot match, the pattern, and what stands for it.
+static REST: LazyLock<Vec<(&str, Regex, &str)>> = LazyLock::new(|| {
     [
-        ("0x[0-9a-f]{6,}", "<pointer>"),
-        (r"\b10\.(?:9[6-9]|10\d|11[01])\.\d{1,3}\.\d{1,3}\b", "<clusterIP>"),
-        (r#"(resourceVersion\\*":\\*")\d+"#, "${1}<rv>"),
-        ("kube-api-access-[a-z0-9]{5}", "kube-api-access-<suffix>"),
-        (r"https://127\.0\.0\.1:\d+", "<server>"),
+        ("0x", "0x[0-9a-f]{6,}", "<pointer>"),
+        ("10.", r"\b10\.(?:9[6-9]|10\d|11[01])\.\d{1,3}\.\d{1,3}\b", "<clusterIP>"),
+        ("resourceVersion", r#"(resourceVersion\\*":\\*")\d+"#, "${1}<rv>"),
+        ("kube-api-access-", "kube-api-access-[a-z0-9]{5}", "kube-api-access-<suffix>"),
+        ("https://127", r"https://127\.0\.0\.1:\d+", "<server>"),
     ]
-    .map(|(pattern, word)| (Regex::new(pattern).unwrap(), word))
+    .map(|(part, pattern, word)| (part, Regex::new(pattern).unwrap(), word))
     .into()
 });
 
@@ -39,13 +40,13 @@ pub(super) static NOISE: LazyLock<Regex> = LazyLock::new(|| {
 const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
 
 /// Placeholders that stay the same for the same value within one scenario.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Names(HashMap<String, String>);
 
 impl Names {
     pub(super) fn text(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
-        if text.contains('-') {
+        if text.len() >= 36 && text.contains('-') {
             let ids = &mut self.0;
             text = UUID
                 .replace_all(&text, |found: &Captures<'_>| {
@@ -53,6 +54,8 @@ impl Names {
                     ids.entry(found[0].to_owned()).or_insert(next).clone()
                 })
                 .into_owned();
+        }
+        if text.contains('-') && text.contains(':') {
             text = STAMP
                 .replace_all(&text, |found: &Captures<'_>| {
                     if found[0].starts_with("2020-") {
@@ -64,8 +67,10 @@ impl Names {
                 .into_owned();
             text = CLOCK.replace_all(&text, "<time>").into_owned();
         }
-        for (pattern, word) in REST.iter() {
-            text = pattern.replace_all(&text, *word).into_owned();
+        for (part, pattern, word) in REST.iter() {
+            if text.contains(part) {
+                text = pattern.replace_all(&text, *word).into_owned();
+            }
         }
         text
     }

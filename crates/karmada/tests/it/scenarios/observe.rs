@@ -1,12 +1,16 @@
 //! What the plane and the members look like: everything a scenario can have touched.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
+use karmada_client::Object;
 
-use super::lab::{Lab, Site};
+use super::lab::Lab;
 use super::normal::{NOISE, Names, tidy};
+use super::site::Site;
 
 const POLICY_GROUPS: [&str; 6] =
     ["policy", "config", "apps", "autoscaling", "networking", "remedy"];
@@ -14,11 +18,32 @@ const POLICY_GROUPS: [&str; 6] =
 /// Everything read at one time.
 #[derive(Default)]
 pub(super) struct World {
-    objects: Vec<Value>,
-    pub(super) bindings: Vec<Value>,
-    pub(super) works: Vec<Value>,
-    clusters: Vec<Value>,
-    members: BTreeMap<String, Vec<Value>>,
+    objects: Vec<Arc<Object>>,
+    pub(super) bindings: Vec<Arc<Object>>,
+    pub(super) works: Vec<Arc<Object>>,
+    clusters: Vec<Arc<Object>>,
+    members: BTreeMap<String, Vec<Arc<Object>>>,
+}
+
+const BY_MANIFEST: &str = "manifest";
+
+const BY_SUBJECT: &str = "subject";
+
+pub(super) fn works() -> Gvr {
+    Gvr::new("work.karmada.io", "v1alpha1", "works")
+}
+
+fn bindings() -> Gvr {
+    Gvr::new("work.karmada.io", "v1alpha2", "resourcebindings")
+}
+
+/// The namespace of what a Work holds, or its kind and name if it has none.
+fn manifest_of(work: &Value) -> String {
+    let manifest = &work["spec"]["workload"]["manifests"][0];
+    match manifest.namespace() {
+        "" => format!("{} {}", manifest.kind(), manifest.name()),
+        namespace => format!("{namespace}/"),
+    }
 }
 
 /// Reason, type, kind, namespace, name, message and component.
@@ -69,45 +94,35 @@ impl Scope {
                 world.members.entry(name.clone()).or_default().extend(found);
             }
         }
-        let plane = &lab.plane;
+        let (plane, own) = (&lab.plane, self.cluster_scoped());
         for space in &self.spaces {
-            let api = plane.of("work.karmada.io", "v1alpha2", "resourcebindings");
-            world.bindings.extend(plane.list(&api.namespaced(space)).await);
+            world.bindings.extend(plane.objects(&bindings(), space).await);
         }
-        let own = self.cluster_scoped();
-        let api = plane.of("work.karmada.io", "v1alpha2", "clusterresourcebindings");
-        for binding in plane.list(&api).await {
-            let resource = &binding["spec"]["resource"];
-            let key = (text(resource, "kind").to_owned(), text(resource, "name").to_owned());
-            if own.contains(&key) {
+        let cluster_bindings = Gvr::new("work.karmada.io", "v1alpha2", "clusterresourcebindings");
+        for binding in plane.cached(&cluster_bindings).await.cache().list() {
+            let resource = &binding.value()["spec"]["resource"];
+            if own.contains(&(text(resource, "kind").to_owned(), text(resource, "name").to_owned()))
+            {
                 world.bindings.push(binding);
             }
         }
-        for work in plane.list(&plane.of("work.karmada.io", "v1alpha1", "works")).await {
-            if self.concerns(&work, &own) {
-                let key = (work.namespace().to_owned(), work.name().to_owned());
-                self.works_seen.insert(key);
-                world.works.push(work);
-            }
-        }
+        let works = plane.cached(&works()).await;
+        works.cache().add_index(BY_MANIFEST, |work| vec![manifest_of(&work.value())]);
+        let spaces = self.spaces.iter().map(|space| format!("{space}/"));
+        let scoped = own.iter().map(|(kind, name)| format!("{kind} {name}"));
+        let namespaces = self.spaces.iter().map(|space| format!("Namespace {space}"));
+        let terms: BTreeSet<String> = spaces
+            .chain(scoped.filter(|term| self.with_namespaces || !term.starts_with("Namespace ")))
+            .chain(namespaces.filter(|_| self.with_namespaces))
+            .collect();
+        world.works = terms.iter().flat_map(|t| works.cache().by_index(BY_MANIFEST, t)).collect();
+        let keys = world.works.iter().map(|w| (w.namespace().to_owned(), w.name().to_owned()));
+        self.works_seen.extend(keys);
         if self.with_clusters {
-            let api = plane.of("cluster.karmada.io", "v1alpha1", "clusters");
-            world.clusters = plane.list(&api).await;
+            let clusters = Gvr::new("cluster.karmada.io", "v1alpha1", "clusters");
+            world.clusters = plane.cached(&clusters).await.cache().list();
         }
         world
-    }
-
-    fn concerns(&self, work: &Value, own: &BTreeSet<(String, String)>) -> bool {
-        let manifest = &work["spec"]["workload"]["manifests"][0];
-        let (kind, name) = (manifest.kind().to_owned(), manifest.name().to_owned());
-        if kind == "Namespace" {
-            return self.with_namespaces
-                && (self.spaces.contains(&name) || own.contains(&(kind, name)));
-        }
-        match manifest.namespace() {
-            "" => own.contains(&(kind, name)),
-            namespace => self.spaces.iter().any(|space| space == namespace),
-        }
     }
 
     /// The objects of a kind at one place that were applied or that Karmada manages.
@@ -117,28 +132,32 @@ impl Scope {
         is_plane: bool,
         (version, kind): (&str, &str),
         names: &BTreeSet<String>,
-    ) -> Vec<Value> {
+    ) -> Vec<Arc<Object>> {
         let Some(resource) = site.resource(version, kind).await else { return Vec::new() };
-        let api = site.client.api(&resource.gvr);
         let mut found = Vec::new();
         if !resource.namespaced {
             if kind == "Namespace" && !self.with_namespaces {
                 return found;
             }
+            let api = site.client.api(&resource.gvr);
             for name in names.iter().filter(|name| !name.is_empty()) {
-                found.extend(api.find(name).await.ok().flatten());
+                let object = api.find(name).await.ok().flatten();
+                found.extend(
+                    object.and_then(|object| Object::from_value(&object).ok().map(Arc::new)),
+                );
             }
             return found;
         }
         for space in &self.spaces {
-            for object in site.list(&api.clone().namespaced(space)).await {
+            for object in site.objects(&resource.gvr, space).await {
                 let is_named = self.refs.iter().chain(&self.member_refs).any(|r| {
                     text(r, "kind") == kind
                         && text(r, "apiVersion") == version
                         && text(r, "namespace") == space
                         && text(r, "name") == object.name()
                 });
-                let is_managed = object.label("karmada.io/managed") == Some("true");
+                let labels = &object.meta().labels;
+                let is_managed = labels.get("karmada.io/managed").is_some_and(|v| v == "true");
                 let shows_all = is_plane
                     && !matches!(kind, "ConfigMap" | "ServiceAccount" | "Secret" | "EndpointSlice");
                 if is_named || is_managed || shows_all {
@@ -149,55 +168,58 @@ impl Scope {
         found
     }
 
+    /// The names of the bindings of cluster-scoped templates.
+    fn cluster_bindings(&self) -> impl Iterator<Item = (String, String)> {
+        self.cluster_scoped().into_iter().map(|(kind, name)| {
+            let name = format!("{}-{kind}", name.replace(':', ".")).to_lowercase();
+            ("ClusterResourceBinding".to_owned(), name)
+        })
+    }
+
+    /// The events about what was touched.
+    pub(super) async fn event_objects(&self, lab: &Lab) -> Vec<Arc<Object>> {
+        let own: BTreeSet<_> =
+            self.cluster_scoped().into_iter().chain(self.cluster_bindings()).collect();
+        let cached = lab.plane.cached(&Gvr::new("", "v1", "events")).await;
+        cached.cache().add_index(BY_SUBJECT, |event| {
+            let about = &event.value()["involvedObject"];
+            let (kind, name) = (text(about, "kind"), text(about, "name"));
+            vec![format!("{kind} {}/{name}", text(about, "namespace"))]
+        });
+        let works = self.works_seen.iter().map(|(space, name)| format!("Work {space}/{name}"));
+        let scoped = own.iter().map(|(kind, name)| format!("{kind} /{name}"));
+        let subjects = works.chain(scoped);
+        let mut events: Vec<Arc<Object>> =
+            subjects.flat_map(|s| cached.cache().by_index(BY_SUBJECT, &s)).collect();
+        for space in &self.spaces {
+            events.extend(cached.cache().list_namespace(space));
+        }
+        events
+    }
+
     pub(super) async fn events(&self, lab: &Lab) -> BTreeSet<Event> {
-        let mut own = self.cluster_scoped();
-        let bindings: Vec<_> = own
-            .iter()
-            .map(|(kind, name)| format!("{}-{kind}", name.replace(':', ".")).to_lowercase())
-            .collect();
-        own.extend(bindings.into_iter().map(|name| ("ClusterResourceBinding".to_owned(), name)));
-        let mut spaces: BTreeSet<String> = self.spaces.iter().cloned().collect();
-        spaces.extend(self.works_seen.iter().map(|(namespace, _)| namespace.clone()));
-        spaces.insert("default".to_owned());
         let mut found = BTreeSet::new();
-        for space in spaces {
-            let api = lab.plane.of("", "v1", "events").namespaced(&space);
-            for event in lab.plane.list(&api).await {
-                let about = &event["involvedObject"];
-                let (kind, name) = (text(about, "kind").to_owned(), text(about, "name").to_owned());
-                let place = text(about, "namespace").to_owned();
-                let is_ours = self.spaces.contains(&space)
-                    || kind == "Work" && self.works_seen.contains(&(place.clone(), name.clone()))
-                    || space == "default" && own.contains(&(kind.clone(), name.clone()));
-                let message = text(&event, "message").to_owned();
-                if !is_ours
-                    || NOISE.is_match(&message)
-                    || kind == "Namespace" && !self.with_namespaces
-                {
-                    continue;
-                }
-                let component = match text(&event["source"], "component") {
-                    "" => text(&event, "reportingComponent"),
-                    component => component,
-                };
-                let (reason, how) = (text(&event, "reason"), text(&event, "type"));
-                found.insert([
-                    reason.to_owned(),
-                    how.to_owned(),
-                    kind,
-                    place,
-                    name,
-                    message,
-                    component.to_owned(),
-                ]);
+        for event in self.event_objects(lab).await.iter().map(|event| event.value()) {
+            let about = &event["involvedObject"];
+            let message = text(&event, "message");
+            let kind = text(about, "kind");
+            if NOISE.is_match(message) || kind == "Namespace" && !self.with_namespaces {
+                continue;
             }
+            let component = match text(&event["source"], "component") {
+                "" => text(&event, "reportingComponent"),
+                component => component,
+            };
+            let (reason, how) = (text(&event, "reason"), text(&event, "type"));
+            let (place, name) = (text(about, "namespace"), text(about, "name"));
+            found.insert([reason, how, kind, place, name, message, component].map(str::to_owned));
         }
         found
     }
 
     /// The normal form of what was read; only events that are new are in it.
     pub(super) fn state(
-        &mut self,
+        &self,
         world: &World,
         events: &BTreeSet<Event>,
         names: &mut Names,
@@ -206,11 +228,11 @@ impl Scope {
             "templates": [], "policies": [], "bindings": [], "works": [], "members": {},
         });
         let (mut templates, mut policies) = (Vec::new(), Vec::new());
-        for object in &world.objects {
+        for object in world.objects.iter().map(|object| object.value()) {
             let group = object.api_version().split('.').next().unwrap_or_default();
             let is_policy =
                 object.api_version().contains(".karmada.io/") && POLICY_GROUPS.contains(&group);
-            let slim = slim(object, !is_policy);
+            let slim = slim(&object, !is_policy);
             let mut shown = json!({});
             for key in ["apiVersion", "kind", "metadata", "status"] {
                 if let Some(value) = slim.get(key).filter(|value| !is_empty(value)) {
@@ -222,7 +244,8 @@ impl Scope {
         state["templates"] = sorted(templates);
         state["policies"] = sorted(policies);
         let bindings = world.bindings.iter().map(|binding| {
-            let mut shown = slim(binding, false);
+            let binding = binding.value();
+            let mut shown = slim(&binding, false);
             if let Some(observed) = shown.pointer_mut("/status/schedulerObservedGeneration") {
                 let is_current = *observed == binding["metadata"]["generation"];
                 *observed = if is_current { "<generation>" } else { "<older>" }.into();
@@ -230,10 +253,12 @@ impl Scope {
             shown
         });
         state["bindings"] = sorted(bindings.collect());
-        state["works"] = sorted(world.works.iter().map(|work| slim(work, false)).collect());
+        state["works"] =
+            sorted(world.works.iter().map(|work| slim(&work.value(), false)).collect());
         for (member, objects) in &world.members {
             let shown = objects.iter().map(|object| {
-                let mut shown = slim(object, false);
+                let object = object.value();
+                let mut shown = slim(&object, false);
                 let fields = shown.as_object_mut().expect("an object");
                 if !self.with_member_status {
                     fields.remove("status");
@@ -252,7 +277,6 @@ impl Scope {
         }
         let mut state = names.walk(&state);
         let new: Vec<Event> = events.difference(&self.events_seen).cloned().collect();
-        self.events_seen.extend(new.iter().cloned());
         let shown =
             new.into_iter().map(|[reason, how, kind, namespace, name, message, component]| {
                 json!({"reason": reason, "type": how, "kind": kind, "namespace": namespace,
@@ -271,6 +295,7 @@ impl World {
         let all = all.chain(self.members.values().flatten());
         let versions = all.map(|object| format!("{} {}", object.uid(), object.resource_version()));
         let clusters = self.clusters.iter().map(|cluster| {
+            let cluster = cluster.value();
             let conditions = cluster.list_at(&["status", "conditions"]).iter();
             let conditions: Vec<String> =
                 conditions.map(|c| format!("{}{}", c["type"], c["status"])).collect();
@@ -313,9 +338,10 @@ fn sorted(mut objects: Vec<Value>) -> Value {
     Value::Array(objects)
 }
 
-fn clusters(clusters: &[Value]) -> Value {
+fn clusters(clusters: &[Arc<Object>]) -> Value {
     let mut shown: Vec<Value> = clusters
         .iter()
+        .map(|cluster| cluster.value())
         .map(|cluster| {
             let mut conditions: Vec<Value> = cluster
                 .list_at(&["status", "conditions"])

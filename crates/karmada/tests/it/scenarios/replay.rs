@@ -8,12 +8,20 @@ use karmada_client::DeleteOptions;
 use tokio::time::{Instant, sleep};
 
 use super::compare;
-use super::lab::{Answered, Lab, reference};
+use super::lab::Lab;
 use super::normal::Names;
 use super::observe::{Scope, World};
+use super::site::{Answered, reference};
+use crate::server::PATIENCE;
 
-/// How long to wait for events that come late.
-const LATE: Duration = Duration::from_secs(6);
+/// How long the recorded state must stand to be believed, where something was to change.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// How long nothing must have changed for another state to be the last word.
+const LAST_WORD: Duration = Duration::from_secs(15);
+
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(250);
 
 struct Run<'a> {
     lab: &'a Lab,
@@ -21,10 +29,14 @@ struct Run<'a> {
     namespace: String,
     scope: Scope,
     names: Names,
+    /// The recorded states.
+    expected: Vec<Value>,
+    last_word: Duration,
 }
 
-/// Returns the first difference to the recording, if there is one.
-pub(super) async fn run(lab: &Lab, scenario: &Value) -> Option<String> {
+/// Returns the first difference to the recording, if there is one. One that is known to differ is
+/// not waited for.
+pub(super) async fn run(lab: &Lab, scenario: &Value, is_known: bool) -> Option<String> {
     let namespace = format!("g-{}", scenario["id"].as_str().unwrap_or_default());
     let scope = Scope {
         spaces: vec![namespace.clone()],
@@ -34,27 +46,35 @@ pub(super) async fn run(lab: &Lab, scenario: &Value) -> Option<String> {
         with_member_status: scenario["memberStatus"] == true,
         ..Scope::default()
     };
-    let mut run = Run { lab, scenario, namespace, scope, names: Names::default() };
+    let mut run = Run {
+        lab,
+        scenario,
+        namespace,
+        scope,
+        names: Names::default(),
+        expected: compare::expand(scenario.list_at(&["expect"])),
+        last_word: if is_known { Duration::ZERO } else { LAST_WORD },
+    };
     let (results, states) = run.perform().await;
     run.clean_up().await;
-    compare::difference(scenario, &results, &states)
+    compare::difference(scenario.list_at(&["results"]), &results, &run.expected, &states)
 }
 
 impl Run<'_> {
     async fn perform(&mut self) -> (Vec<Value>, Vec<Value>) {
+        self.lab.clear_namespace(&self.namespace).await;
         let own =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}});
         self.lab.plane.apply(&own).await;
-        self.lab.wait_for_namespace(&self.namespace).await;
-        if self.is_pull() {
-            self.lab.set_pull_clusters(true).await;
+        self.await_namespace(&self.namespace).await;
+        if self.scenario["exclusive"] != false {
+            self.lab.set_pull_clusters(self.is_pull()).await;
         }
         let (mut results, mut states) = (Vec::new(), Vec::new());
         for action in self.scenario.list_at(&["actions"]) {
             let action = fill(action, &self.namespace);
             if action.get("wait").is_some() {
-                let expected = self.scenario["expect"][states.len()].list_at(&["events"]).len();
-                states.push(self.settle(&action, expected).await);
+                states.push(self.settle(&action, states.len()).await);
                 results.push(Value::Null);
             } else {
                 results.push(self.act(&action).await);
@@ -67,32 +87,48 @@ impl Run<'_> {
         self.scenario["pull"] == true
     }
 
-    /// Waits until nothing changes any more and takes the state.
-    async fn settle(&mut self, action: &Value, expected: usize) -> Value {
+    async fn await_namespace(&self, name: &str) {
+        if self.scenario["skipNamespaceWait"] != true {
+            self.lab.wait_for_namespace(name).await;
+        }
+    }
+
+    /// Waits for the recorded state, or until nothing changes any more.
+    async fn settle(&mut self, action: &Value, at: usize) -> Value {
         let quiet = Duration::from_secs(action["quiet"].as_u64().unwrap_or(3));
-        let limit = Duration::from_secs(action["max"].as_u64().unwrap_or(60));
+        let limit = Duration::from_secs(action["max"].as_u64().unwrap_or(60)) + self.last_word;
         let began = Instant::now();
-        let (mut last, mut seen) = (began, None);
-        let world: World = loop {
+        let hold = if self.brings_news(at) { HOLD.min(quiet) } else { quiet };
+        let (mut last, mut seen, mut is_right) = (began, None, None);
+        loop {
             self.lab.heartbeat(self.is_pull()).await;
-            let world = self.scope.gather(self.lab).await;
+            let world: World = self.scope.gather(self.lab).await;
             let now = (world.signature(), self.scope.events(self.lab).await);
             if seen.as_ref() != Some(&now) {
-                (seen, last) = (Some(now), Instant::now());
+                (seen, last, is_right) = (Some(now.clone()), Instant::now(), None);
             }
-            if last.elapsed() >= quiet || began.elapsed() > limit {
-                break world;
+            let still = last.elapsed();
+            let is_right = still >= hold
+                && *is_right.get_or_insert_with(|| {
+                    let state = self.scope.state(&world, &now.1, &mut self.names.clone());
+                    let want = self.expected.get(at);
+                    want.is_some_and(|want| compare::states(want, &state, at).is_none())
+                });
+            if is_right || still >= quiet.max(self.last_word) || began.elapsed() > limit {
+                let state = self.scope.state(&world, &now.1, &mut self.names);
+                self.scope.events_seen.extend(now.1);
+                return state;
             }
-            sleep(Duration::from_millis(300)).await;
-        };
-        let mut events = self.scope.events(self.lab).await;
-        let end = Instant::now() + LATE;
-        while Instant::now() < end && events.difference(&self.scope.events_seen).count() < expected
-        {
-            sleep(Duration::from_millis(300)).await;
-            events = self.scope.events(self.lab).await;
+            sleep(LOOK).await;
         }
-        self.scope.state(&world, &events, &mut self.names)
+    }
+
+    /// Whether the recorded state says anything that the one before did not.
+    fn brings_news(&self, at: usize) -> bool {
+        let Some(want) = self.expected.get(at) else { return false };
+        !want.list_at(&["events"]).is_empty()
+            || at == 0 && want["bindings"] != json!([])
+            || at > 0 && compare::states(want, &self.expected[at - 1], at).is_some()
     }
 
     async fn act(&mut self, action: &Value) -> Value {
@@ -108,8 +144,8 @@ impl Run<'_> {
             }
             let answered = site.apply(object).await;
             self.track(reference(object), place.is_some());
-            if is_new_space && answered.0 == 201 && self.scenario["skipNamespaceWait"] != true {
-                self.lab.wait_for_namespace(object.name()).await;
+            if is_new_space && answered.0 == 201 {
+                self.await_namespace(object.name()).await;
             }
             answered
         } else if let Some(reference) = action.get("patch") {
@@ -123,6 +159,8 @@ impl Run<'_> {
         } else if let Some(reference) = action.get("delete") {
             let how = action["propagationPolicy"].as_str().unwrap_or("Background");
             site.delete(reference, how).await
+        } else if let Some(member) = action["join"].as_str() {
+            self.lab.join(member).await
         } else if action.get("idle").is_some() {
             self.lab.idle().await;
             return Value::Null;
@@ -158,16 +196,19 @@ impl Run<'_> {
                 plane.delete(reference, "Background").await;
             }
         }
-        self.lab.restore().await;
-        let end = Instant::now() + Duration::from_secs(20);
+        if self.touches_clusters() {
+            self.lab.restore().await;
+        }
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             let world = self.scope.gather(self.lab).await;
             let is_left =
                 |work: &Value| work["spec"]["workload"]["manifests"][0].kind() != "Namespace";
-            if world.bindings.is_empty() && !world.works.iter().any(is_left) {
+            let works: Vec<Value> = world.works.iter().map(|work| work.value()).collect();
+            if world.bindings.is_empty() && !works.iter().any(is_left) {
                 break;
             }
-            for work in world.works.iter().filter(|_| self.is_pull()) {
+            for work in works.iter().filter(|_| self.is_pull()) {
                 // Nobody else removes the Works of clusters without an agent.
                 if work["metadata"].get("deletionTimestamp").is_some()
                     && !work.namespace().contains("member")
@@ -176,10 +217,7 @@ impl Run<'_> {
                     plane.patch(&reference(work), &body, ("merge", "")).await;
                 }
             }
-            sleep(Duration::from_millis(300)).await;
-        }
-        if self.is_pull() {
-            self.lab.set_pull_clusters(false).await;
+            sleep(LOOK).await;
         }
         for reference in &self.scope.member_refs {
             for member in self.lab.members.values() {
@@ -190,19 +228,24 @@ impl Run<'_> {
             let namespaces = plane.of("", "v1", "namespaces");
             drop(namespaces.delete(space, &DeleteOptions::default()).await);
         }
-        let seen = self.scope.works_seen.iter().map(|(namespace, _)| namespace.as_str());
-        for space in seen.chain(["default"]).collect::<std::collections::BTreeSet<_>>() {
-            let api = plane.of("", "v1", "events").namespaced(space);
-            for event in plane.list(&api).await {
-                let about = &event["involvedObject"];
-                let name = about["name"].as_str().unwrap_or_default().to_owned();
-                let is_ours = self.scope.works_seen.iter().any(|(_, work)| *work == name)
-                    || self.scope.refs.iter().any(|r| r["name"] == name.as_str());
-                if is_ours {
-                    drop(api.delete(event.name(), &DeleteOptions::default()).await);
-                }
-            }
+        for event in self.scope.event_objects(self.lab).await {
+            let api = plane.of("", "v1", "events").namespaced(event.namespace());
+            drop(api.delete(event.name(), &DeleteOptions::default()).await);
         }
+        if self.actions_have("join") {
+            self.lab.join_missing().await;
+        }
+    }
+
+    fn actions_have(&self, key: &str) -> bool {
+        self.scenario.list_at(&["actions"]).iter().any(|action| action.get(key).is_some())
+    }
+
+    fn touches_clusters(&self) -> bool {
+        let is_cluster = |action: &Value| {
+            ["patch", "delete", "apply"].into_iter().any(|how| action[how].kind() == "Cluster")
+        };
+        self.actions_have("join") || self.scenario.list_at(&["actions"]).iter().any(is_cluster)
     }
 }
 

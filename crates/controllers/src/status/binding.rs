@@ -1,6 +1,7 @@
 //! Gathers what the Works of a binding report into its status, and makes the status of the template
 //! from it. Serves both binding scopes. One write follows many reports.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use karmada_propagation::work::kept_clusters;
 use karmada_runtime::{
     Action, Change, Clock, Controller, Informer, ObjectKey, Priority, Queue, Recorder,
 };
+use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::propagation::templates::{self, Kinds};
@@ -53,6 +55,8 @@ struct Ctx {
     kinds: Arc<Kinds>,
     interpreter: Arc<Interpreter>,
     events: Recorder,
+    /// Bindings whose template changed: they are spoken about even if no Work has reported.
+    asked: Mutex<HashSet<ObjectKey>>,
 }
 
 pub(crate) fn start(context: &Context) {
@@ -72,6 +76,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
         kinds: Kinds::new(context),
         interpreter: context.interpreter.clone(),
         events: context.recorder(name),
+        asked: Mutex::default(),
     });
     let (own, queue) = (ctx.clone(), controller.queue().clone());
     context.keep(ctx.bindings.subscribe(move |change| own.on_binding::<B>(change, &queue)));
@@ -87,7 +92,10 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
         return Ok(Action::AwaitChange);
     }
     let binding = object.typed::<B>()?;
-    let Some(aggregation) = ctx.gather(&*binding)? else { return Ok(Action::AwaitChange) };
+    let is_asked = ctx.asked.lock().remove(&key);
+    let Some(aggregation) = ctx.gather(&*binding, is_asked)? else {
+        return Ok(Action::AwaitChange);
+    };
     let mut status = binding.status().clone();
     status.aggregated_status = aggregation.items();
     let fully_applied = aggregation.condition(binding.spec());
@@ -96,6 +104,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
         match ctx.write::<B>(&object, &status).await {
             // Somebody wrote between; the cache will show what.
             Err(Error::Write(error)) if error.is_conflict() => {
+                ctx.asked.lock().extend(is_asked.then_some(key));
                 return Ok(Action::Requeue(COALESCE));
             }
             other => other?,
@@ -107,13 +116,20 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
 
 impl Ctx {
     fn on_binding<B: Binding>(&self, change: &Change, queue: &Queue<ObjectKey>) {
-        let Change::Applied { old, new } = change else { return };
+        let Change::Applied { old, new } = change else {
+            self.asked.lock().remove(&ObjectKey::of(change.object()));
+            return;
+        };
         let Ok(binding) = new.typed::<B>() else { return };
         if binding.status().last_scheduled_time.is_none() {
             return;
         }
         let key = ObjectKey::of(new);
         let Some(old) = old else { return queue.add_with_priority(key, Priority::Low) };
+        let version = &binding.spec().resource.resource_version;
+        if old.typed::<B>().is_ok_and(|old| old.spec().resource.resource_version != *version) {
+            self.asked.lock().insert(key.clone());
+        }
         // Whoever writes the conditions may have dropped ours; a template that changed may have
         // been waited for.
         let is_ours_gone = |before: &B| {
@@ -168,7 +184,11 @@ impl Ctx {
     }
 
     /// What the Works report; nothing if there never were any.
-    fn gather<B: Binding>(&self, binding: &B) -> Result<Option<Aggregation>, Error> {
+    fn gather<B: Binding>(
+        &self,
+        binding: &B,
+        is_asked: bool,
+    ) -> Result<Option<Aggregation>, Error> {
         let works = works::of_binding(&self.works, binding.permanent_id());
         let known = find_condition(&binding.status().conditions, condition::FULLY_APPLIED);
         if works.is_empty() && known.is_none() && binding.status().aggregated_status.is_empty() {
@@ -192,8 +212,8 @@ impl Ctx {
             };
             aggregation.take(&report, resource)?;
         }
-        // Nothing is said about Works that nobody has looked at.
-        Ok((heard > 0 || known.is_some()).then_some(aggregation))
+        // Nothing is said about Works that nobody has looked at, unless their template changed.
+        Ok((heard > 0 || known.is_some() || is_asked).then_some(aggregation))
     }
 
     async fn write<B: Binding>(

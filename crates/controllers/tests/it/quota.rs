@@ -44,7 +44,7 @@ async fn report(plane: &Plane, cluster: &str, used: &str) {
         "conditions": [{"type": "Applied", "status": "True", "reason": "AppliedSuccessful",
             "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         "manifestStatuses": [{
-            "identifier": {"ordinal": 0, "version": "v1", "kind": "ResourceQuota",
+            "identifier": {"ordinal": 0, "version": "v1", "kind": "ResourceQuota", "resource": "",
                 "namespace": "team", "name": "quota"},
             "status": {"hard": {"cpu": "4"}, "used": {"cpu": used}},
         }],

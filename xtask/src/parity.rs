@@ -16,6 +16,7 @@ use crate::tidy::rust_files;
 const REQUIREMENTS: &str = "docs/requirements.tsv";
 const PARITY: &str = "docs/parity.md";
 const GOLDEN: &str = "crates/karmada/tests/golden";
+const SCENARIOS: &str = "crates/karmada/tests/scenarios";
 const KNOWN: &str = "known-differences.txt";
 
 struct Requirement {
@@ -87,6 +88,46 @@ fn render() -> Result<String> {
     }
     for (reason, ids) in by_reason {
         writeln!(out, "- **{reason}** ({}): `{}`", ids.len(), ids.join("`, `"))?;
+    }
+    out.push_str(&scenarios()?);
+    Ok(out)
+}
+
+/// The recorded scenarios of the original: how many lead to the recorded states, and why the
+/// others do not. `./test scenarios` fails when this is not so.
+fn scenarios() -> Result<String> {
+    let folder = root().join(SCENARIOS);
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(folder.join("scenarios.jsonl.gz"))?)
+        .read_to_string(&mut text)?;
+    let (mut replayed, mut others) = (0, BTreeMap::<String, Vec<String>>::new());
+    for line in text.lines() {
+        let scenario: Value = serde_json::from_str(line)?;
+        match scenario["profile"].as_str() {
+            None | Some("default") => replayed += 1,
+            Some(profile) => others
+                .entry(profile.to_owned())
+                .or_default()
+                .push(scenario["id"].as_str().unwrap_or_default().to_owned()),
+        }
+    }
+    let known = fs::read_to_string(folder.join(KNOWN)).context("read what differs")?;
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for line in known.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let Some((id, reason)) = line.split_once(' ') else { bail!("{KNOWN}: {line:?}") };
+        by_reason.entry(reason.trim_start_matches("? ")).or_default().push(id);
+    }
+    let differ: usize = by_reason.values().map(Vec::len).sum();
+    let mut out = format!(
+        "\n## Recorded scenarios of the original\n\n{} of {replayed} lead to the recorded states (`./test scenarios`). The others:\n\n",
+        replayed - differ
+    );
+    for (reason, ids) in by_reason {
+        writeln!(out, "- **{reason}** ({}): `{}`", ids.len(), ids.join("`, `"))?;
+    }
+    out.push_str("\nNot replayed, because they were recorded with other settings:\n\n");
+    for (profile, ids) in others {
+        writeln!(out, "- **{profile}** ({}): `{}`", ids.len(), ids.join("`, `"))?;
     }
     Ok(out)
 }

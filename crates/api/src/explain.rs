@@ -153,7 +153,7 @@ pub struct Delivery {
     pub health: String,
 }
 
-/// Lines an explanation may take on a screen; longer parts are cut and counted.
+/// Lines an explanation may take on a screen, unless a precision asks for another number; the rest is counted.
 const SCREEN: usize = 24;
 
 impl fmt::Display for Explanation {
@@ -184,9 +184,10 @@ impl fmt::Display for Explanation {
             let health = if health.is_empty() { "" } else { &format!(", {health}") };
             lines.push(format!("  {cluster}: {mark}{health}: {message}"));
         }
-        if lines.len() > SCREEN {
-            let cut = lines.len() - (SCREEN - 1);
-            let end = lines.split_off(SCREEN - 2);
+        let most = f.precision().unwrap_or(SCREEN).max(3);
+        if lines.len() > most {
+            let cut = lines.len() - (most - 1);
+            let end = lines.split_off(most - 2);
             lines.push(format!("  … {cut} more lines (-o yaml shows all)"));
             lines.extend(end.into_iter().next_back());
         }

@@ -1,6 +1,7 @@
 //! What a command works with: who it is called, where the control plane is, and the ways to it and to its members.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{ArgMatches, FromArgMatches as _};
 use karmada_apimachinery::Value;
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::globals::Globals;
 use crate::resources::Resources;
 use crate::suggest::did_you_mean;
+use crate::transport::Attendant;
 
 const USER_AGENT: &str = concat!("karmadactl/", env!("CARGO_PKG_VERSION"));
 
@@ -32,7 +34,8 @@ pub(crate) struct Server {
 
 impl Server {
     fn new(client: Client, member: Option<&str>) -> Self {
-        let client = client.with_user_agent(USER_AGENT);
+        let attendant = Attendant::new(member.unwrap_or("the control plane"));
+        let client = client.with_user_agent(USER_AGENT).with_warden(Arc::new(attendant));
         let resources = Resources::new(client.clone());
         Self { client, resources, member: member.map(str::to_owned) }
     }
@@ -88,7 +91,7 @@ impl Context {
 
     /// A member, through the control plane's proxy and with the user's own credentials. The Cluster must exist.
     pub(crate) async fn member(&self, karmada: &Server, cluster: &str) -> Result<Server> {
-        karmada.client.api(&clusters()).get(cluster).await?;
+        self::cluster(karmada, cluster).await?;
         self.member_unchecked(cluster).await
     }
 
@@ -204,7 +207,15 @@ fn nowhere() -> Error {
     )
 }
 
-/// The Cluster object of a member, whose absence is told in the server's words.
+/// The Cluster object of a member, whose absence is told in the server's words, with the nearest name there is.
 pub(crate) async fn cluster(karmada: &Server, name: &str) -> Result<Value> {
-    Ok(karmada.client.api(&clusters()).get(name).await?)
+    match karmada.client.api(&clusters()).get(name).await {
+        Ok(cluster) => Ok(cluster),
+        Err(error) if error.is_not_found() => {
+            let known = cluster_names(karmada).await.unwrap_or_default();
+            let hint = did_you_mean(name, known.iter().map(String::as_str));
+            Err(Error::Plain(format!("Error from server (NotFound): {error}{hint}")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }

@@ -9,9 +9,9 @@ use crate::context::{Context, Server};
 use crate::error::{Attempt as _, Error, Result};
 use crate::files::FileFlags;
 use crate::globals::parse_duration;
-use crate::output;
 use crate::resources::kind_and_group;
 use crate::subjects::{DryRun, DryRunFlag, Selection, Subject};
+use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "  # Delete what a file describes
   karmadactl delete -f nginx.yaml
@@ -190,6 +190,7 @@ fn line(subject: &Subject, args: &Args, grace: Option<u64>) -> String {
 
 /// Waits until the object, or at least this life of it, is gone.
 async fn gone(server: &Server, subject: &Subject, uid: &str) -> Result<()> {
+    let _waiting = progress::wait_for(format!("the end of {}", subject.line_name()));
     loop {
         match subject.api(server).find(&subject.name).await? {
             None => return Ok(()),

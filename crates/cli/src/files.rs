@@ -1,4 +1,4 @@
-//! Objects from files: paths, directories, stdin; YAML with several documents, JSON one after the other, lists.
+//! Objects from files: paths, directories, addresses, stdin; YAML with several documents, JSON one after the other, lists.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, decode};
 
+use crate::download;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct FileFlags {
-    /// Files or directories with objects, or - for stdin
+    /// Files, directories or addresses (http, https) with objects, or - for stdin
     #[arg(long, short, value_name = "FILE", value_delimiter = ',')]
     pub(crate) filename: Vec<String>,
     /// Look into directories below the given ones too
     #[arg(long, short = 'R')]
     pub(crate) recursive: bool,
-    /// Not available: render with `kubectl kustomize DIR` and pipe the result to -f -
-    #[arg(long, short, value_name = "DIR", hide = true)]
+    /// Not rendered here: `kubectl kustomize DIR | … -f -` does the same
+    #[arg(long, short, value_name = "DIR")]
     pub(crate) kustomize: Option<String>,
 }
 
@@ -34,10 +35,12 @@ impl FileFlags {
     }
 
     /// Reads all objects, those of lists one by one.
-    pub(crate) fn read(&self) -> Result<Vec<Document>> {
+    pub(crate) async fn read(&self) -> Result<Vec<Document>> {
         if let Some(folder) = &self.kustomize {
             return Err(Error::Message(format!(
-                "kustomizations are not rendered here; use: kubectl kustomize {folder} | … -f -"
+                "kustomizations are not rendered here; let kubectl or kustomize do that and pass the result on:\n  \
+                 kubectl kustomize {folder} | {} -f -",
+                command_line(std::env::args(), folder)
             )));
         }
         let mut documents = Vec::new();
@@ -46,6 +49,10 @@ impl FileFlags {
                 let mut text = String::new();
                 std::io::stdin().read_to_string(&mut text)?;
                 documents.extend(parse(&text, "STDIN")?);
+                continue;
+            }
+            if download::is_address(name) {
+                documents.extend(parse(&download::text(name).await?, name)?);
                 continue;
             }
             for path in expand(Path::new(name), self.recursive)? {
@@ -60,6 +67,25 @@ impl FileFlags {
         }
         Ok(documents)
     }
+}
+
+/// The command as it was typed, without the flag for the folder.
+fn command_line(words: impl Iterator<Item = String>, folder: &str) -> String {
+    let is_about_folder = |word: &String| {
+        let plain = word.trim_start_matches("--kustomize").trim_start_matches("-k");
+        word == folder
+            || (plain.len() < word.len() && plain.trim_start_matches('=') == folder)
+            || ["-k", "--kustomize"].contains(&word.as_str())
+    };
+    let mut words = words;
+    let program = words.next().unwrap_or_default();
+    let program = program
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .replace("kubectl-karmada", "kubectl karmada");
+    let rest = words.filter(|word| !is_about_folder(word));
+    std::iter::once(program).chain(rest).collect::<Vec<_>>().join(" ")
 }
 
 /// The files a path stands for.
@@ -180,6 +206,20 @@ mod tests {
         );
         let error = parse("kind: A", "a.yaml").unwrap_err().render();
         assert_eq!(error, "error: error validating \"a.yaml\": apiVersion not set\n");
+    }
+
+    #[test]
+    fn the_way_around_kustomizations_can_be_typed() {
+        for line in [
+            "apply -k dir -n a",
+            "apply -kdir -n a",
+            "apply --kustomize=dir -n a",
+            "apply --kustomize dir -n a",
+        ] {
+            let words = format!("/bin/karmadactl {line}");
+            let words = words.split(' ').map(str::to_owned);
+            assert_eq!(command_line(words, "dir"), "karmadactl apply -n a", "{line}");
+        }
     }
 
     #[test]

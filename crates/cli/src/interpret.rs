@@ -66,7 +66,8 @@ pub(crate) async fn run(_ctx: &Context, args: Args) -> Result<()> {
     }
     let customizations = args
         .files
-        .read()?
+        .read()
+        .await?
         .iter()
         .map(|document| {
             serde_json::from_value(document.object.clone()).map_err(|error| {

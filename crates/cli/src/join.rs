@@ -6,8 +6,8 @@ use karmada_client::Client;
 
 use crate::context::{Context, load_kubeconfig, to_config};
 use crate::error::{Error, Result};
-use crate::output;
 use crate::registration::{self, Access, Join};
+use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "  # Join the cluster 'member1' that a kubeconfig leads to
   karmadactl join member1 --cluster-kubeconfig=member1.config
@@ -68,7 +68,15 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         zones: args.cluster_zones,
         dry_run: args.dry_run,
     };
-    registration::join(&plane, &member, &access, &join, &|_| {}).await?;
+    let waiting = std::sync::Mutex::new(None);
+    // Dropped with the next step, or when all is done.
+    let tell = |step: &str| {
+        if let Ok(mut waiting) = waiting.lock() {
+            *waiting = Some(progress::wait_for(step));
+        }
+    };
+    registration::join(&plane, &member, &access, &join, &tell).await?;
+    drop(waiting);
     if args.dry_run {
         return Ok(());
     }

@@ -17,6 +17,7 @@ mod cordon;
 mod create;
 mod delete;
 mod describe;
+mod download;
 mod edit;
 mod error;
 mod exec;
@@ -34,6 +35,7 @@ mod output;
 mod parse;
 mod patch;
 mod pods;
+mod progress;
 mod promote;
 pub mod registration;
 mod resources;
@@ -42,7 +44,9 @@ mod streams;
 mod subjects;
 mod suggest;
 mod taint;
+mod terminal;
 mod top;
+mod transport;
 mod uncordon;
 mod unjoin;
 mod version;
@@ -110,9 +114,11 @@ pub async fn run(program: Program, arguments: Vec<OsString>) -> i32 {
     let interrupted = tokio::signal::ctrl_c();
     let result = tokio::select! {
         result = (row.run)(&context, &matches) => result,
+        () = progress::show() => Ok(()),
         // Whoever ends a watch has seen enough.
         Ok(()) = interrupted => Ok(()),
     };
+    progress::clear();
     finish(result)
 }
 

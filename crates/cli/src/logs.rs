@@ -114,7 +114,7 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
             if count > 1 {
                 output::note(&format!("Found {count} pods, using pod/{}", pod.name()));
             }
-            vec![pod]
+            vec![pods::await_running(&member, pod, args.pod_running_timeout).await?]
         }
         _ => found,
     };

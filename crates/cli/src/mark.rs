@@ -73,7 +73,7 @@ pub(crate) async fn run(ctx: &Context, args: Args, words: &Words) -> Result<()> 
         return Err(Error::Message(format!("at least one {} update is required", words.command)));
     }
     if args.local {
-        return local(&args, words, &changes);
+        return local(&args, words, &changes).await;
     }
     let server = ctx.karmada().await?;
     let selection = Selection {
@@ -204,9 +204,9 @@ fn plan(
     Ok((json!({"metadata": {words.field: map}}), verb))
 }
 
-fn local(args: &Args, words: &Words, changes: &[Change]) -> Result<()> {
+async fn local(args: &Args, words: &Words, changes: &[Change]) -> Result<()> {
     let format = args.print.format()?.unwrap_or(output::Format::Yaml);
-    for document in args.files.read()? {
+    for document in args.files.read().await? {
         let (patch, _) = plan(&document.object, words, changes, args.overwrite)?;
         let after = karmada_apimachinery::patch::merge::apply(&document.object, &patch)
             .map_err(|status| Error::Message(status.message.clone()))?;

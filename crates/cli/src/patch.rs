@@ -64,7 +64,7 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         .map_err(|error| Error::Message(format!("unable to parse \"{text}\": {error}")))?
         .value;
     if args.local {
-        return local(&args, &patch);
+        return local(&args, &patch).await;
     }
     let server = ctx.karmada().await?;
     let selection =
@@ -131,9 +131,9 @@ fn apply_here(object: &Value, patch: &Value, kind: &str) -> Result<Value> {
     patched.map_err(|status| Error::Message(status.message.clone()))
 }
 
-fn local(args: &Args, patch: &Value) -> Result<()> {
+async fn local(args: &Args, patch: &Value) -> Result<()> {
     let format = args.print.format()?.unwrap_or(output::Format::Yaml);
-    for document in args.files.read()? {
+    for document in args.files.read().await? {
         let after = apply_here(&document.object, patch, &args.kind)?;
         output::print(&output::render(&format, &args.print, &after)?)?;
     }

@@ -1,5 +1,7 @@
 //! Pods that logs, exec and attach are about: a pod itself, or one of a workload's.
 
+use std::time::Duration;
+
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
@@ -8,6 +10,10 @@ use karmada_client::ListOptions;
 
 use crate::context::Server;
 use crate::error::{Error, Result};
+use crate::progress;
+
+/// How often a pod that is about to run is looked at.
+const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) fn pods() -> Gvr {
     Gvr::new("", "v1", "pods")
@@ -50,6 +56,35 @@ pub(crate) fn best(mut pods: Vec<Value>, what: &str) -> Result<Value> {
     let runs = |pod: &Value| pod.str_at(&["status", "phase"]) == Some("Running");
     pods.sort_by_key(|pod| !runs(pod));
     pods.into_iter().next().ok_or_else(|| Error::Message(format!("no pods found for {what}")))
+}
+
+/// Waits for a pod that is about to run.
+pub(crate) async fn await_running(
+    server: &Server,
+    pod: Value,
+    patience: Duration,
+) -> Result<Value> {
+    let is_pending = |pod: &Value| pod.str_at(&["status", "phase"]) == Some("Pending");
+    if !is_pending(&pod) {
+        return Ok(pod);
+    }
+    let _waiting = progress::wait_for(format!("pod/{} to run", pod.name()));
+    let api = server.client.api(&pods()).namespaced(pod.namespace());
+    let runs = async {
+        loop {
+            let pod = api.get(pod.name()).await?;
+            if !is_pending(&pod) {
+                return Ok(pod);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(patience, runs).await.unwrap_or_else(|_| {
+        Err(Error::Message(format!(
+            "pod {} is still Pending: timed out waiting for the condition",
+            pod.name()
+        )))
+    })
 }
 
 /// The container to talk to, and a note where it had to be chosen.

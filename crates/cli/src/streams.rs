@@ -1,28 +1,98 @@
-//! Joins the terminal with a process in a container, and passes on how it ended.
+//! Joins the terminal with a process in a container, and passes on how it ended: what `exec` and `attach` share.
 
+use std::time::Duration;
+
+use futures::SinkExt as _;
+use k8s_openapi::api::core::v1::Pod;
 use karmada_apimachinery::object::ObjectExt as _;
-use kube::api::{AttachParams, AttachedProcess};
+use kube::api::{AttachParams, AttachedProcess, TerminalSize};
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
 
-use crate::context::Server;
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::output;
+use crate::globals::parse_duration;
+use crate::scope::OneServer;
+use crate::{output, pods, terminal};
 
-/// What is connected to.
-pub(crate) struct Session<'a> {
-    pub(crate) namespace: &'a str,
-    pub(crate) pod: &'a str,
-    pub(crate) params: AttachParams,
+/// Flags of the commands that talk to a container.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Flags {
+    #[command(flatten)]
+    server: OneServer,
+    /// The container
+    #[arg(long, short, value_name = "NAME")]
+    container: Option<String>,
+    /// Pass stdin to the container
+    #[arg(long, short = 'i')]
+    stdin: bool,
+    /// Stdin is a terminal
+    #[arg(long, short = 't')]
+    pub(crate) tty: bool,
+    /// Only print what the container prints
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// How long to wait for a pod to run
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1m0s", hide = true)]
+    pod_running_timeout: Duration,
 }
 
-impl Session<'_> {
-    pub(crate) fn api(&self, server: &Server) -> kube::Api<k8s_openapi::api::core::v1::Pod> {
-        kube::Api::namespaced(server.client.kube().clone(), self.namespace)
+/// A container that can be talked to.
+pub(crate) struct Session {
+    api: kube::Api<Pod>,
+    pod: String,
+    params: AttachParams,
+}
+
+impl Session {
+    /// Finds the pod and container that are meant, and waits for the pod to run.
+    pub(crate) async fn open(ctx: &Context, what: &str, flags: &Flags) -> Result<Self> {
+        let namespace = ctx.namespace().await?;
+        let server = flags.server.server(ctx).await?;
+        let pod = pods::best(pods::find(&server, &namespace, what).await?, what)?;
+        let pod = pods::await_running(&server, pod, flags.pod_running_timeout).await?;
+        if let Some(phase @ ("Succeeded" | "Failed")) = pod.str_at(&["status", "phase"]) {
+            return Err(Error::Message(format!(
+                "cannot exec into a container in a completed pod; current phase is {phase}"
+            )));
+        }
+        let (container, note) = pods::container(&pod, flags.container.as_deref())?;
+        if let Some(note) = note.filter(|_| !flags.quiet) {
+            output::note(&note);
+        }
+        let mut tty = flags.tty && flags.stdin;
+        if tty && !terminal::is_terminal() {
+            if !flags.quiet {
+                output::note(
+                    "Unable to use a TTY - input is not a terminal or the right kind of file",
+                );
+            }
+            tty = false;
+        }
+        let params = AttachParams::default()
+            .container(container)
+            .stdin(flags.stdin)
+            .stdout(true)
+            .stderr(!tty)
+            .tty(tty);
+        let api = kube::Api::namespaced(server.client.kube().clone(), &namespace);
+        Ok(Self { api, pod: pod.name().to_owned(), params })
+    }
+
+    /// Runs a command in the container until it ends.
+    pub(crate) async fn exec(self, command: &[String]) -> Result<()> {
+        let process = self.api.exec(&self.pod, command.to_vec(), &self.params).await;
+        talk(process.map_err(refused)?, &self.params).await
+    }
+
+    /// Joins what runs in the container already.
+    pub(crate) async fn attach(self) -> Result<()> {
+        let process = self.api.attach(&self.pod, &self.params).await;
+        talk(process.map_err(refused)?, &self.params).await
     }
 }
 
 /// A connection that was refused, in the server's words where it gave any.
-pub(crate) fn refused(error: kube::Error) -> Error {
+fn refused(error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) => {
             Error::Plain(format!("Error from server ({}): {}", status.reason, status.message))
@@ -40,8 +110,16 @@ pub(crate) fn refused(error: kube::Error) -> Error {
 }
 
 /// Copies all streams until the process ends.
-pub(crate) async fn talk(mut process: AttachedProcess, params: &AttachParams) -> Result<()> {
+async fn talk(mut process: AttachedProcess, params: &AttachParams) -> Result<()> {
     let status = process.take_status();
+    let raw = params.tty.then(terminal::Raw::enter);
+    if params.tty
+        && let (Some(mut sizes), Some((width, height))) =
+            (process.terminal_size(), terminal::size())
+    {
+        // A program that has ended needs no size.
+        let _ = sizes.send(TerminalSize { width, height }).await;
+    }
     if params.stdin
         && let Some(mut remote) = process.stdin()
     {
@@ -54,6 +132,7 @@ pub(crate) async fn talk(mut process: AttachedProcess, params: &AttachParams) ->
     let out = process.stdout();
     let err = process.stderr();
     let copied = tokio::join!(copy(out, tokio::io::stdout()), copy(err, tokio::io::stderr()));
+    drop(raw);
     copied.0?;
     copied.1?;
     let ended = match status {

@@ -112,7 +112,7 @@ async fn from_files(
 ) -> Result<Vec<Subject>> {
     let is_explicit = ctx.globals.namespace.is_some();
     let mut subjects = Vec::new();
-    for mut document in files.read()? {
+    for mut document in files.read().await? {
         let resource = server.resources.of_kind(&document.object.gvk()).await?;
         if resource.namespaced {
             settle_namespace(&mut document.object, namespace, is_explicit)?;

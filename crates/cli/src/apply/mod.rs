@@ -1,5 +1,7 @@
-//! `apply`: makes objects as files describe them; with `--all-clusters` or `-C` also a policy that places each.
+//! `apply`: makes objects as files describe them; with `--all-clusters` or `-C` also a policy that places each; with
+//! `--prune` takes away what the files no longer have.
 
+mod prune;
 mod three_way;
 
 use karmada_api::names;
@@ -19,7 +21,10 @@ pub(crate) const EXAMPLES: &str = "  # Make things as a file describes them
   # The same, and run them in every cluster
   karmadactl apply -f nginx.yaml --all-clusters
 
-  # The same, and run them in two clusters
+  # Make the folder's content all there is with this label
+  karmadactl apply -f shop/ --prune -l app=shop
+
+  # The same as the first, and run it in two clusters
   karmadactl apply -f nginx.yaml --cluster member1,member2
 ";
 
@@ -64,6 +69,19 @@ pub(crate) struct Args {
     /// What to do about fields that are unknown: strict, warn or ignore
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
     validate: String,
+    #[command(flatten)]
+    prune: prune::Flags,
+    // Compat: taken and without effect here: conflicts are merged by the server's own rules.
+    #[arg(long, hide = true)]
+    force: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
+    overwrite: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
+    openapi_patch: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
+    wait: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    timeout: Option<String>,
 }
 
 pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
@@ -73,6 +91,7 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
     if !args.files.is_given() {
         return Err(Error::from("must specify one of -f and -k"));
     }
+    args.prune.check(&args.selector)?;
     let server = ctx.karmada().await?;
     if !args.cluster.is_empty() {
         let known = cluster_names(&server).await?;
@@ -85,17 +104,31 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
     let selector = karmada_apimachinery::selector::LabelSelector::parse(&args.selector)
         .map_err(|error| error.to_string())?;
     let mut errors = Vec::new();
+    let mut applied = prune::Applied::default();
     for subject in selection.subjects(ctx, &server).await? {
         if !subject.object.as_ref().is_some_and(|object| selector.matches_object(object)) {
             continue;
         }
-        errors.extend(apply_with_policy(&server, &subject, &args).await.err());
+        errors.extend(apply_with_policy(&server, &subject, &args, &mut applied).await.err());
     }
-    Error::combine(errors)
+    // What failed to be applied might look left over.
+    Error::combine(errors)?;
+    if args.prune.is_on() {
+        args.prune.run(&server, &applied, &args.selector, args.dry_run.dry_run).await?;
+    }
+    Ok(())
 }
 
-async fn apply_with_policy(server: &Server, subject: &Subject, args: &Args) -> Result<()> {
-    one(server, subject, args).await?;
+async fn apply_with_policy(
+    server: &Server,
+    subject: &Subject,
+    args: &Args,
+    applied: &mut prune::Applied,
+) -> Result<()> {
+    applied.uids.insert(one(server, subject, args).await?);
+    if !subject.namespace.is_empty() {
+        applied.namespaces.insert(subject.namespace.clone());
+    }
     if !args.all_clusters && args.cluster.is_empty() {
         return Ok(());
     }
@@ -109,7 +142,8 @@ async fn apply_with_policy(server: &Server, subject: &Subject, args: &Args) -> R
         object: Some(policy),
         source: subject.source.clone(),
     };
-    one(server, &policy, args).await
+    applied.uids.insert(one(server, &policy, args).await?);
+    Ok(())
 }
 
 /// A policy that places one object in the named clusters, or in all.
@@ -136,7 +170,8 @@ pub(crate) fn policy_for(object: &Value, namespace: &str, clusters: &[String]) -
     policy
 }
 
-async fn one(server: &Server, subject: &Subject, args: &Args) -> Result<()> {
+/// Applies one object; returns its uid.
+async fn one(server: &Server, subject: &Subject, args: &Args) -> Result<String> {
     let (object, verb) = if args.server_side {
         (server_side(server, subject, args).await?, "serverside-applied")
     } else {
@@ -149,7 +184,8 @@ async fn one(server: &Server, subject: &Subject, args: &Args) -> Result<()> {
             subject.line_name(),
             args.dry_run.dry_run.suffix()
         )),
-    }
+    }?;
+    Ok(object.uid().to_owned())
 }
 
 async fn server_side(server: &Server, subject: &Subject, args: &Args) -> Result<Value> {

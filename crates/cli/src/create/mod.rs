@@ -148,7 +148,10 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         return token.request(ctx, &server).await;
     }
     if let Some(kind) = &args.kind {
-        let (object, how) = from_flags(kind)?;
+        let (object, how) = match kind {
+            Kind::Job(with) => (with.own.build(ctx, &server).await?, &with.how),
+            other => from_flags(other)?,
+        };
         return from_object(ctx, &server, object, how).await;
     }
     if !args.files.is_given() {
@@ -173,7 +176,6 @@ fn from_flags(kind: &Kind) -> Result<(Value, &How)> {
         Kind::Configmap(with) => (with.own.build()?, &with.how),
         Kind::Cronjob(with) => (with.own.build(), &with.how),
         Kind::Deployment(with) => (with.own.build(), &with.how),
-        Kind::Job(with) => (with.own.build()?, &with.how),
         Kind::Namespace(with) => (with.own.build("v1", "Namespace"), &with.how),
         Kind::Poddisruptionbudget(with) => (with.own.build()?, &with.how),
         Kind::Priorityclass(with) => (with.own.build(), &with.how),
@@ -189,7 +191,7 @@ fn from_flags(kind: &Kind) -> Result<(Value, &How)> {
         Kind::Service(Service::Nodeport(with)) => (with.own.build()?, &with.how),
         Kind::Serviceaccount(with) => (with.own.build("v1", "ServiceAccount"), &with.how),
         Kind::Ingress(with) => (with.own.build()?, &with.how),
-        Kind::Token(_) => return Err(Error::from("a token is no object")),
+        Kind::Job(_) | Kind::Token(_) => return Err(Error::from("not made from flags alone")),
     })
 }
 

@@ -1,7 +1,9 @@
 //! Workloads and what is about them, from flags.
 
+use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 
+use crate::context::{Context, Server};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -64,8 +66,8 @@ pub(super) struct Job {
     /// Image to run
     #[arg(long)]
     image: Option<String>,
-    /// Not available: the cron job to take the template from
-    #[arg(long, hide = true)]
+    /// The cron job to run now, as cronjob/NAME
+    #[arg(long, value_name = "TYPE/NAME", conflicts_with = "image")]
     from: Option<String>,
     /// The command to run instead of the image's own
     #[arg(last = true)]
@@ -81,9 +83,26 @@ fn one_shot(name: &str, image: &str, command: &[String], restart: &str) -> Value
 }
 
 impl Job {
-    pub(super) fn build(&self) -> Result<Value> {
-        if self.from.is_some() {
-            return Err(Error::from("--from is not available; give --image"));
+    /// The cron job that is to run now, if there is one.
+    async fn source(&self, ctx: &Context, server: &Server) -> Result<Option<Value>> {
+        let Some(from) = &self.from else { return Ok(None) };
+        let (kind, name) = from.split_once('/').unwrap_or(("", from));
+        let resource = server.resources.find(kind).await?;
+        if resource.kind != "CronJob" {
+            return Err(Error::Message(format!(
+                "from must be an existing cronjob, as cronjob/NAME, not {from:?}"
+            )));
+        }
+        let api = server.client.api(&resource.gvr).namespaced(&ctx.namespace().await?);
+        Ok(Some(api.get(name).await?))
+    }
+
+    pub(super) async fn build(&self, ctx: &Context, server: &Server) -> Result<Value> {
+        if let Some(source) = self.source(ctx, server).await? {
+            if !self.command.is_empty() {
+                return Err(Error::from("cannot specify --from and command"));
+            }
+            return Ok(run_now(&self.name, &source));
         }
         let image = self.image.as_deref().ok_or("either --image or --from must be specified")?;
         Ok(json!({
@@ -91,6 +110,29 @@ impl Job {
             "spec": one_shot(&self.name, image, &self.command, "Never"),
         }))
     }
+}
+
+/// The job a cron job would make at its time, kept by it as any other of its jobs.
+fn run_now(name: &str, source: &Value) -> Value {
+    let template = source.at(&["spec", "jobTemplate"]).cloned().unwrap_or_default();
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": name,
+            "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+            "ownerReferences": [{
+                "apiVersion": "batch/v1", "kind": "CronJob", "name": source.name(), "uid": source.uid(),
+                "controller": true,
+            }],
+        },
+        "spec": template.get("spec").cloned().unwrap_or_default(),
+    });
+    for field in ["labels", "annotations"] {
+        for (key, value) in template.map_at(&["metadata", field]).into_iter().flatten() {
+            job["metadata"][field][key] = value.clone();
+        }
+    }
+    job
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -216,6 +258,22 @@ mod tests {
         {
             assert_eq!(container_name(image), name);
         }
+    }
+
+    #[test]
+    fn a_cron_job_runs_now() {
+        let source = json!({
+            "metadata": {"name": "nightly", "uid": "u"},
+            "spec": {"jobTemplate": {
+                "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+                "spec": {"template": {"spec": {}}}}},
+        });
+        let job = run_now("now", &source);
+        assert_eq!(job["metadata"]["labels"], json!({"a": "b"}));
+        let annotations = json!({"cronjob.kubernetes.io/instantiate": "manual", "c": "d"});
+        assert_eq!(job["metadata"]["annotations"], annotations);
+        assert_eq!(job["metadata"]["ownerReferences"][0]["uid"], "u");
+        assert_eq!(job["spec"], json!({"template": {"spec": {}}}));
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_apimachinery::{Value, selector::LabelSelector, time};
+use karmada_apimachinery::{Value, selector::LabelSelector};
 use karmada_client::ListOptions;
 
-use super::pairs;
+use super::containers::{self, Within};
+use super::moment;
+use super::tabs::{Text, plain};
 use crate::context::Server;
-
-/// The column of the values.
-const WIDTH: usize = 24;
 
 pub(super) async fn describe(server: &Server, object: &Value) -> String {
     let sets =
@@ -26,24 +25,24 @@ pub(super) async fn describe(server: &Server, object: &Value) -> String {
 }
 
 fn render(object: &Value, sets: &[Value]) -> String {
-    let line = |heading: &str, value: &str| format!("{:<WIDTH$}{value}\n", format!("{heading}:"));
-    let text = |path: &[&str]| object.str_at(path).unwrap_or_default().to_owned();
+    let mut out = Text::default();
+    let text = |path: &[&str]| object.str_at(path).unwrap_or_default();
     let number = |path: &[&str]| object.i64_at(path).unwrap_or_default();
-    let created = object.str_at(&["metadata", "creationTimestamp"]).and_then(time::parse_time);
-    let created = created
-        .map(|at| at.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string())
-        .unwrap_or_default();
     let selector = LabelSelector::from_object(object.at(&["spec", "selector"]));
-    let selector = selector.map(|selector| selector.to_string()).unwrap_or_default();
-    let mut out = line("Name", object.name());
-    out.push_str(&line("Namespace", object.namespace()));
-    out.push_str(&line("CreationTimestamp", &created));
-    out.push_str(&pairs("Labels", WIDTH, object, "labels", "="));
-    out.push_str(&pairs("Annotations", WIDTH, object, "annotations", ": "));
-    out.push_str(&line("Selector", &selector));
-    out.push_str(&line(
+    out.field(0, "Name", object.name());
+    out.field(0, "Namespace", object.namespace());
+    out.field(
+        0,
+        "CreationTimestamp",
+        moment(object, &["metadata", "creationTimestamp"]).unwrap_or_default(),
+    );
+    out.pairs("Labels", object, "labels", "=");
+    out.pairs("Annotations", object, "annotations", ": ");
+    out.field(0, "Selector", selector.map(|selector| selector.to_string()).unwrap_or_default());
+    out.field(
+        0,
         "Replicas",
-        &format!(
+        format!(
             "{} desired | {} updated | {} total | {} available | {} unavailable",
             number(&["spec", "replicas"]),
             number(&["status", "updatedReplicas"]),
@@ -51,154 +50,56 @@ fn render(object: &Value, sets: &[Value]) -> String {
             number(&["status", "availableReplicas"]),
             number(&["status", "unavailableReplicas"])
         ),
-    ));
-    out.push_str(&line("StrategyType", &text(&["spec", "strategy", "type"])));
-    out.push_str(&line("MinReadySeconds", &number(&["spec", "minReadySeconds"]).to_string()));
+    );
+    out.field(0, "StrategyType", text(&["spec", "strategy", "type"]));
+    out.field(0, "MinReadySeconds", number(&["spec", "minReadySeconds"]).to_string());
     if let Some(rolling) = object.at(&["spec", "strategy", "rollingUpdate"]) {
-        let bound = |field: &str| rolling.get(field).map(show).unwrap_or_default();
+        let bound = |field: &str| rolling.get(field).map(plain).unwrap_or_default();
         let value =
             format!("{} max unavailable, {} max surge", bound("maxUnavailable"), bound("maxSurge"));
-        out.push_str(&line("RollingUpdateStrategy", &value));
+        out.field(0, "RollingUpdateStrategy", value);
     }
-    out.push_str(&template(object.at(&["spec", "template"]).unwrap_or(&Value::Null)));
-    out.push_str(&conditions(object));
-    out.push_str(&replica_sets(object, sets));
-    out
+    template(&mut out, object.at(&["spec", "template"]).unwrap_or(&Value::Null));
+    conditions(&mut out, object);
+    replica_sets(&mut out, object, sets);
+    out.align()
 }
 
-fn show(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn template(template: &Value) -> String {
+fn template(out: &mut Text, template: &Value) {
+    out.line(0, "Pod Template:");
     let labels = template.map_at(&["metadata", "labels"]).into_iter().flatten();
-    let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={}", show(value))).collect();
-    let labels = if labels.is_empty() { "<none>".to_owned() } else { labels.join("\n           ") };
-    let mut out = format!("Pod Template:\n  Labels:  {labels}\n");
-    for (field, heading) in [("initContainers", "Init Containers"), ("containers", "Containers")] {
-        let list = template.list_at(&["spec", field]);
-        if list.is_empty() {
-            continue;
-        }
-        out.push_str(&format!("  {heading}:\n"));
-        list.iter().for_each(|one| out.push_str(&container(one)));
-    }
-    let names = |field: &str| -> String {
-        let names: Vec<&str> =
-            template.list_at(&["spec", field]).iter().filter_map(|v| v.str_at(&["name"])).collect();
-        if names.is_empty() { "<none>".to_owned() } else { names.join(", ") }
-    };
-    let selectors = template.map_at(&["spec", "nodeSelector"]).into_iter().flatten();
-    let selectors: Vec<String> =
-        selectors.map(|(key, value)| format!("{key}={}", show(value))).collect();
-    let selectors = if selectors.is_empty() { "<none>".to_owned() } else { selectors.join(",") };
-    let tolerations: Vec<String> =
-        template.list_at(&["spec", "tolerations"]).iter().map(toleration).collect();
-    let tolerations = if tolerations.is_empty() {
-        "<none>".to_owned()
-    } else {
-        tolerations.join("\n                   ")
-    };
-    out.push_str(&format!(
-        "  Volumes:         {}\n  Node-Selectors:  {selectors}\n  Tolerations:     {tolerations}\n",
-        names("volumes")
-    ));
-    out
+    let labels: Vec<String> =
+        labels.map(|(key, value)| format!("{key}={}", plain(value))).collect();
+    out.many(1, "Labels", &labels);
+    out.field_if_any(1, "Service Account", template.str_at(&["spec", "serviceAccountName"]));
+    let spec = template.at(&["spec"]).cloned().unwrap_or_default();
+    containers::lists(out, &spec, Within::Template);
+    containers::volumes(out, &spec, 1);
+    containers::selectors_and_tolerations(out, &spec, 1);
 }
 
-fn toleration(toleration: &Value) -> String {
-    let part = |field: &str| toleration.str_at(&[field]).unwrap_or_default();
-    let value =
-        if part("value").is_empty() { String::new() } else { format!("={}", part("value")) };
-    let effect =
-        if part("effect").is_empty() { String::new() } else { format!(":{}", part("effect")) };
-    let exists = if part("operator") == "Exists" { " op=Exists" } else { "" };
-    format!("{}{value}{effect}{exists}", part("key"))
-}
-
-fn container(container: &Value) -> String {
-    let text = |field: &str| container.str_at(&[field]).unwrap_or_default().to_owned();
-    let line = |heading: &str, value: &str| format!("    {:<15}{value}\n", format!("{heading}:"));
-    let ports = container.list_at(&["ports"]);
-    let port = |field: &str| {
-        let shown: Vec<String> = ports
-            .iter()
-            .map(|port| {
-                let protocol = port.str_at(&["protocol"]).unwrap_or("TCP");
-                format!("{}/{protocol}", port.i64_at(&[field]).unwrap_or_default())
-            })
-            .collect();
-        if shown.is_empty() { "<none>".to_owned() } else { shown.join(", ") }
-    };
-    let mut out = format!("   {}:\n", text("name"));
-    out.push_str(&line("Image", &text("image")));
-    out.push_str(&line(if ports.len() > 1 { "Ports" } else { "Port" }, &port("containerPort")));
-    out.push_str(&line(
-        if ports.len() > 1 { "Host Ports" } else { "Host Port" },
-        &port("hostPort"),
-    ));
-    for (field, heading) in [("command", "Command"), ("args", "Args")] {
-        let words = container.list_at(&[field]);
-        if !words.is_empty() {
-            out.push_str(&format!("    {heading}:\n"));
-            words.iter().for_each(|word| out.push_str(&format!("      {}\n", show(word))));
-        }
-    }
-    for (field, heading) in [("limits", "Limits"), ("requests", "Requests")] {
-        if let Some(amounts) = container.map_at(&["resources", field]).filter(|map| !map.is_empty())
-        {
-            out.push_str(&format!("    {heading}:\n"));
-            for (name, amount) in amounts {
-                out.push_str(&format!("      {:<9}{}\n", format!("{name}:"), show(amount)));
-            }
-        }
-    }
-    let variables = container.list_at(&["env"]);
-    if variables.is_empty() {
-        out.push_str(&line("Environment", "<none>"));
-    } else {
-        out.push_str("    Environment:\n");
-        for variable in variables {
-            let name = variable.str_at(&["name"]).unwrap_or_default();
-            let value = variable.str_at(&["value"]).unwrap_or("<set from elsewhere>");
-            out.push_str(&format!("      {name}:  {value}\n"));
-        }
-    }
-    let mounts = container.list_at(&["volumeMounts"]);
-    if mounts.is_empty() {
-        out.push_str(&line("Mounts", "<none>"));
-    } else {
-        out.push_str("    Mounts:\n");
-        for mount in mounts {
-            let part = |field: &str| mount.str_at(&[field]).unwrap_or_default();
-            let mode = if mount.bool_at(&["readOnly"]) == Some(true) { "ro" } else { "rw" };
-            out.push_str(&format!("      {} from {} ({mode})\n", part("mountPath"), part("name")));
-        }
-    }
-    out
-}
-
-fn conditions(object: &Value) -> String {
+fn conditions(out: &mut Text, object: &Value) {
     let list = object.list_at(&["status", "conditions"]);
     if list.is_empty() {
-        return String::new();
+        return;
     }
-    let mut out = "Conditions:\n  Type           Status  Reason\n  ----           ------  ------\n"
-        .to_owned();
+    out.line(0, "Conditions:");
+    out.line(1, "Type\tStatus\tReason");
+    out.line(1, "----\t------\t------");
     for condition in list {
         let part = |field: &str| condition.str_at(&[field]).unwrap_or_default();
-        out.push_str(&format!("  {:<15}{:<8}{}\n", part("type"), part("status"), part("reason")));
+        // Compat: a blank behind the type.
+        out.line(1, &format!("{} \t{}\t{}", part("type"), part("status"), part("reason")));
     }
-    out
 }
 
 /// The set of the present revision, and those before it that still have pods.
-fn replica_sets(object: &Value, sets: &[Value]) -> String {
+fn replica_sets(out: &mut Text, object: &Value, sets: &[Value]) {
     const REVISION: &str = "deployment.kubernetes.io/revision";
     let Some(newest) =
         sets.iter().find(|set| set.annotation(REVISION) == object.annotation(REVISION))
     else {
-        return String::new();
+        return;
     };
     let show = |set: &Value| {
         let count = |path: &[&str]| set.i64_at(path).unwrap_or_default();
@@ -216,8 +117,8 @@ fn replica_sets(object: &Value, sets: &[Value]) -> String {
         })
         .map(show)
         .collect();
-    let old = if old.is_empty() { "<none>".to_owned() } else { old.join(", ") };
-    format!("OldReplicaSets:  {old}\nNewReplicaSet:   {}\n", show(newest))
+    out.field(0, "OldReplicaSets", old.join(", "));
+    out.field(0, "NewReplicaSet", show(newest));
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Map, Value};
 
+use super::config;
 use super::fields::heading;
 use super::pairs;
 
 pub(super) fn describe(object: &Value) -> String {
+    let mut object = object.clone();
+    config::hide_secrets(&mut object);
+    let object = &object;
     let mut text =
         format!("Name:         {}\nNamespace:    {}\n", object.name(), object.namespace());
     text.push_str(&pairs("Labels", 14, object, "labels", "="));

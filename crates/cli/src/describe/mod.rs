@@ -1,12 +1,20 @@
 //! `describe`: one object in words, with its events.
 
+mod config;
+mod containers;
 mod deployment;
 mod events;
 mod fields;
 mod generic;
+mod namespace;
+mod node;
+mod pod;
+mod propagation;
+mod service;
+mod tabs;
 
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, time};
 use karmada_client::ListOptions;
 
 use crate::context::{Context, Server};
@@ -100,16 +108,40 @@ async fn describe(server: &Server, subject: &Subject, show_events: bool) -> Resu
     };
     let mut texts = Vec::new();
     for object in objects {
-        let mut text = match (subject.resource.gvr.group.as_str(), subject.resource.kind.as_str()) {
+        let gvr = &subject.resource.gvr;
+        let mut text = match (gvr.group.as_str(), subject.resource.kind.as_str()) {
             ("apps", "Deployment") => deployment::describe(server, &object).await,
+            ("", "Pod") => pod::describe(&object),
+            ("", "Service") => service::describe(server, &object).await,
+            ("", "ConfigMap") => config::config_map(&object),
+            ("", "Secret") => config::secret(&object),
+            ("", "Node") => node::describe(server, &object).await,
+            ("", "Namespace") => namespace::describe(server, &object).await,
             _ => generic::describe(&object),
         };
-        if show_events {
+        text.push_str(&propagation::describe(server, &object).await);
+        // Compat: these two come without events.
+        let has_events = !matches!(subject.resource.kind.as_str(), "Secret" | "Namespace")
+            || !gvr.group.is_empty();
+        if show_events && has_events {
             text.push_str(&events::describe(server, &object).await?);
         }
         texts.push(text);
     }
     Ok(texts)
+}
+
+/// A moment of an object in words: `Sun, 15 Nov 2026 19:27:33 +0000`.
+fn moment(object: &Value, path: &[&str]) -> Option<String> {
+    let at = object.str_at(path).and_then(time::parse_time)?;
+    Some(at.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string())
+}
+
+/// `ReplicaSet/nginx`: who keeps an object.
+fn controller_of(object: &Value) -> Option<String> {
+    let owners = object.list_at(&["metadata", "ownerReferences"]);
+    let owner = owners.iter().find(|owner| owner.bool_at(&["controller"]) == Some(true))?;
+    Some(format!("{}/{}", owner.str_at(&["kind"])?, owner.str_at(&["name"])?))
 }
 
 /// Labels or annotations under a heading, one per line.

@@ -3,7 +3,7 @@
 use karmada_apimachinery::Value;
 use karmada_apimachinery::jsonpath::{self, Template};
 
-use super::tree;
+use super::{go_template, tree};
 use crate::columns;
 use crate::error::{Error, Result};
 
@@ -36,35 +36,10 @@ fn cell(path: &Template, object: &Value) -> Result<String> {
         .iter()
         .map(|value| match &**value {
             Value::Null => "<none>".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Object(map) => go_map(map),
-            Value::Array(list) => {
-                let items: Vec<String> = list.iter().map(go_value).collect();
-                format!("[{}]", items.join(" "))
-            }
-            other => other.to_string(),
+            other => go_template::show(other),
         })
         .collect();
     Ok(if texts.is_empty() { "<none>".to_owned() } else { texts.join(",") })
-}
-
-// Compat: trees are printed as Go prints maps and slices.
-fn go_value(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Object(map) => go_map(map),
-        Value::Array(list) => {
-            let items: Vec<String> = list.iter().map(go_value).collect();
-            format!("[{}]", items.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
-fn go_map(map: &karmada_apimachinery::Map<String, Value>) -> String {
-    let pairs: Vec<String> =
-        map.iter().map(|(key, value)| format!("{key}:{}", go_value(value))).collect();
-    format!("map[{}]", pairs.join(" "))
 }
 
 #[cfg(test)]

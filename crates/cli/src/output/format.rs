@@ -12,6 +12,7 @@ pub(crate) enum Format {
     Name,
     JsonPath(String),
     JsonPathAsJson(String),
+    GoTemplate(String),
     CustomColumns(String),
 }
 
@@ -24,6 +25,10 @@ const KNOWN: &[&str] = &[
     "jsonpath",
     "jsonpath-as-json",
     "jsonpath-file",
+    "go-template",
+    "go-template-file",
+    "template",
+    "templatefile",
     "custom-columns",
     "custom-columns-file",
 ];
@@ -32,10 +37,10 @@ const KNOWN: &[&str] = &[
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct PrintFlags {
     /// Output format: json, yaml, kyaml, name, wide, jsonpath=…, jsonpath-as-json=…, jsonpath-file=…,
-    /// custom-columns=…, custom-columns-file=…
+    /// go-template=…, go-template-file=…, custom-columns=…, custom-columns-file=…
     #[arg(long, short, value_name = "FORMAT", default_value = "", hide_default_value = true)]
     pub(crate) output: String,
-    /// The template to use with -o jsonpath, where it is not given with the format
+    /// The template (or its file) to use with -o jsonpath or -o go-template, where it is not given with the format
     #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
     pub(crate) template: String,
     /// Ignore fields that a template names and an object does not have
@@ -85,6 +90,8 @@ impl PrintFlags {
             "jsonpath" => Format::JsonPath(needed("template")?),
             "jsonpath-file" => Format::JsonPath(read("template")?),
             "jsonpath-as-json" => Format::JsonPathAsJson(needed("template")?),
+            "go-template" | "template" => Format::GoTemplate(needed("template")?),
+            "go-template-file" | "templatefile" => Format::GoTemplate(read("template")?),
             "custom-columns" => Format::CustomColumns(needed("custom columns")?),
             "custom-columns-file" => {
                 Format::CustomColumns(columns_of_file(&read("custom columns")?))

@@ -2,6 +2,7 @@
 
 mod custom_columns;
 mod format;
+mod go_template;
 pub(crate) mod table;
 mod tree;
 
@@ -10,12 +11,14 @@ use std::io::Write as _;
 use karmada_apimachinery::{Value, json};
 
 use crate::error::{Error, Result};
+use crate::progress;
 
 pub(crate) use format::{Format, PrintFlags};
 pub(crate) use tree::{json_text, yaml_text};
 
 /// Writes to stdout.
 pub(crate) fn print(text: &str) -> Result<()> {
+    progress::clear();
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
@@ -23,6 +26,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 
 /// Writes a line for the user that is no result, to stderr.
 pub(crate) fn note(text: &str) {
+    progress::clear();
     // Nothing can be told to someone whose stderr is gone.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -63,6 +67,18 @@ pub(crate) fn render(format: &Format, flags: &PrintFlags, all: &Value) -> Result
                 .flat_map(|found| found.iter().map(|v| v.clone().into_owned()).collect::<Vec<_>>())
                 .collect();
             Ok(json_text(&Value::Array(found)))
+        }
+        Format::GoTemplate(text) => {
+            let missing = match flags.allow_missing_template_keys() {
+                true => go_template::Missing::Shown,
+                false => go_template::Missing::Refused,
+            };
+            go_template::Template::parse(text)
+                .map_err(|error| Error::Message(format!("error parsing template {text}, {error}")))?
+                .render(all, missing)
+                .map_err(|error| {
+                    Error::Message(format!("error executing template {text:?}: {error}"))
+                })
         }
         Format::CustomColumns(spec) => custom_columns::render(spec, all, flags.no_headers),
     }

@@ -59,7 +59,7 @@ pub async fn join(
     }
     let (own, impersonator) = prepare_member(member, join, progress).await?;
     let secrets = store_credentials(plane, join, &own, &impersonator).await?;
-    progress(&format!("Creating the cluster object {}", join.name));
+    progress(&format!("the cluster object {}", join.name));
     let cluster = create_cluster(plane, access, join, &id, &secrets).await?;
     for secret in secrets {
         adopt(plane, join, &secret, &cluster).await?;
@@ -109,7 +109,7 @@ async fn prepare_member(
     ensure(&member.api(&rbac("clusterroles")), objects::cluster_role(&account)).await?;
     let binding = objects::cluster_role_binding(namespace, &account);
     ensure(&member.api(&rbac("clusterrolebindings")), binding).await?;
-    progress(&format!("Waiting for the token of {namespace}/{account}"));
+    progress(&format!("the token of {namespace}/{account}"));
     let own = await_token(member, namespace, &account).await?;
     let impersonator = await_token(member, namespace, names::IMPERSONATOR).await?;
     Ok((own, impersonator))

@@ -1,4 +1,4 @@
-//! Judges gathered objects with the functions of the controllers, and words the result.
+//! Puts the reasons of the control plane and the state of its objects together, and words the result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) struct Evidence {
     pub(crate) overrides: Vec<Value>,
     pub(crate) cluster_overrides: Vec<Value>,
     pub(crate) binding: Option<Value>,
+    /// What those who decided say, where they can be asked.
+    pub(crate) told: Option<Explanation>,
     pub(crate) clusters: Vec<Value>,
     /// Per target the Work, if there is one.
     pub(crate) works: Vec<(String, Option<Value>)>,
@@ -76,25 +78,51 @@ impl Report {
     }
 }
 
+/// Lines of a screen, and how many of them the members and the waiting may take.
+const SCREEN: usize = 24;
+const TAIL: usize = 10;
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.explanation)?;
-        for delivery in &self.delivery {
-            let Delivery { cluster, answer, health, state, .. } = delivery;
-            write!(f, "\n  {cluster}: {answer}")?;
-            for (what, separator) in [(health, ", "), (state, ", ")] {
-                if !what.is_empty() {
-                    write!(f, "{separator}{what}")?;
-                }
+        let mut tail = self.answers();
+        if tail.len() > TAIL / 2 {
+            let more = tail.len() - (TAIL / 2 - 1);
+            tail.truncate(TAIL / 2 - 1);
+            tail.push(format!("  … and {more} more answers"));
+        }
+        tail.extend(
+            self.waiting_for.iter().take(TAIL / 2 - 1).map(|what| format!("  waiting for {what}")),
+        );
+        match self.waiting_for.len().saturating_sub(TAIL / 2 - 1) {
+            0 if self.waiting_for.is_empty() && !self.delivery.is_empty() => {
+                tail.push("  nothing is being waited for".to_owned());
+            }
+            0 => {}
+            more => tail.push(format!("  … and for {more} more things")),
+        }
+        let room = SCREEN - tail.len();
+        write!(f, "{:.room$}", self.explanation)?;
+        tail.iter().try_for_each(|line| write!(f, "\n{line}"))
+    }
+}
+
+impl Report {
+    /// What the members answered; those who answered the same share a line.
+    fn answers(&self) -> Vec<String> {
+        let mut answers: Vec<(String, Vec<&str>)> = Vec::new();
+        for Delivery { cluster, answer, health, state, .. } in &self.delivery {
+            let parts = [answer, health, state].into_iter().filter(|part| !part.is_empty());
+            let text = parts.map(String::as_str).collect::<Vec<_>>().join(", ");
+            match answers.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, clusters)) => clusters.push(cluster),
+                None => answers.push((text, vec![cluster])),
             }
         }
-        for what in &self.waiting_for {
-            write!(f, "\n  waiting for {what}")?;
-        }
-        if self.waiting_for.is_empty() && !self.delivery.is_empty() {
-            write!(f, "\n  nothing is being waited for")?;
-        }
-        Ok(())
+        let line = |(text, clusters): &(String, Vec<&str>)| match clusters.len() {
+            0..=4 => format!("  {}: {text}", clusters.join(", ")),
+            many => format!("  {} and {} more: {text}", clusters[..4].join(", "), many - 4),
+        };
+        answers.iter().map(line).collect()
     }
 }
 
@@ -102,18 +130,24 @@ pub(crate) fn assess(evidence: &Evidence) -> Result<Report> {
     let object = &evidence.object;
     let subject =
         format!("{} {}", object.kind(), names::namespaced_key(object.namespace(), object.name()));
-    let policies = judge_policies(evidence)?;
     let mut report = Report {
-        explanation: Explanation { subject, policies, ..Explanation::default() },
+        explanation: Explanation { subject, ..Explanation::default() },
         ..Report::default()
     };
     let Some(binding) = &evidence.binding else {
+        report.explanation.policies = judge_policies(evidence)?;
         report.waiting_for.push(no_binding(evidence, &report));
         return Ok(report);
     };
-    let clusters: Vec<Cluster> = read_all(&evidence.clusters)?;
-    report.explanation.scheduling = judge_scheduling(binding, &clusters)?;
-    report.explanation.overrides = judge_overrides(evidence, binding, &clusters)?;
+    match &evidence.told {
+        Some(told) => report.explanation = told.clone(),
+        None => {
+            let clusters: Vec<Cluster> = read_all(&evidence.clusters)?;
+            report.explanation.policies = judge_policies(evidence)?;
+            report.explanation.scheduling = judge_scheduling(binding, &clusters)?;
+            report.explanation.overrides = judge_overrides(evidence, binding, &clusters)?;
+        }
+    }
     report.delivery = evidence
         .works
         .iter()
@@ -383,6 +417,7 @@ mod tests {
                         {"type": "FullyApplied", "status": "False", "reason": "x", "message": "one of two", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
                     "aggregatedStatus": [{"clusterName": "m1", "health": "Healthy", "applied": true,
                         "status": {"replicas": 2, "readyReplicas": 1}}]}})),
+            told: None,
             clusters: vec![cluster("m1", json!({})), cluster("m2", json!({}))],
             works: vec![(
                 "m1".to_owned(),
@@ -409,6 +444,43 @@ mod tests {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
         assert!(text.lines().count() <= 24, "{text}");
+    }
+
+    #[test]
+    fn those_who_decided_are_believed() {
+        let told =
+            Explanation { subject: "Deployment default/nginx".into(), ..Explanation::default() };
+        let report = assess(&Evidence { told: Some(told.clone()), ..evidence() }).unwrap();
+        assert_eq!(report.explanation, told);
+        assert_eq!(report.delivery.len(), 1, "{report}");
+    }
+
+    #[test]
+    fn a_fleet_fits_on_a_screen_too() {
+        let mut report = assess(&evidence()).unwrap();
+        for number in 0..100 {
+            let state = format!("{}/9 ready", number % 10);
+            let cluster = format!("c{number}");
+            report.delivery.push(Delivery {
+                cluster: cluster.clone(),
+                state,
+                ..Delivery::default()
+            });
+            report.waiting_for.push(format!("{cluster} to be healthy"));
+            let scheduling = report.explanation.scheduling.as_mut().unwrap();
+            let verdict = karmada_api::explain::ClusterVerdict {
+                cluster,
+                selected: true,
+                ..Default::default()
+            };
+            scheduling.attempts[0].clusters.push(verdict);
+        }
+        let text = report.to_string();
+        assert!(text.lines().count() <= SCREEN, "{text}");
+        assert!(
+            text.contains("more lines (-o yaml shows all)") && text.contains("more answers"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `why`: on one screen, why an object runs where it runs: the policy that claimed it, the clusters and the rules
 //! that refused them, the division of replicas, the overrides, the members' answers, what is being waited for.
 //!
-//! Everything is computed from the objects of the control plane with the functions the controllers themselves use,
-//! so it works on any control plane.
+//! Those who decided are asked: a control plane of ours serves its reasons beside every binding. Where nobody serves
+//! them, as on the original, they are worked out here with the functions the controllers use.
 
 pub(crate) mod assess;
 
+use karmada_api::explain::Explanation;
 use karmada_api::names;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
@@ -77,6 +78,26 @@ pub(crate) async fn report(ctx: &Context, args: &Args) -> Result<(Report, Eviden
     Ok((assess::assess(&evidence)?, evidence))
 }
 
+/// The reasons the control plane itself gives, if it gives any.
+async fn explanation(
+    karmada: &Server,
+    bindings: &str,
+    binding: &Value,
+) -> Result<Option<Explanation>> {
+    let namespace = Some(binding.namespace()).filter(|namespace| !namespace.is_empty());
+    let gvr = Gvr::new("work.karmada.io", "v1alpha2", bindings);
+    let path = karmada_client::request::path(&gvr, namespace, binding.name(), "explanation");
+    match karmada.client.get_path(&path, "application/json").await {
+        Ok(told) => serde_json::from_value(told)
+            .map(Some)
+            .map_err(|error| Error::Message(format!("understand the explanation: {error}"))),
+        Err(error) if error.is_not_found() || error.is_method_not_allowed() => Ok(None),
+        // Whoever may read the objects but not the reasons gets those that follow from the objects.
+        Err(error) if error.is_forbidden() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
     let namespace = object.namespace().to_owned();
     let list =
@@ -99,6 +120,10 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
         .namespaced(&namespace)
         .find(&binding_name)
         .await?;
+    let told = match &binding {
+        Some(binding) => explanation(karmada, bindings, binding).await?,
+        None => None,
+    };
     let clusters: Vec<Value> = karmada
         .client
         .api(&clusters())
@@ -127,6 +152,7 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
         overrides: in_namespace("overridepolicies").await?,
         cluster_overrides: list(POLICY, "v1alpha1", "clusteroverridepolicies", "").await?,
         binding,
+        told,
         clusters,
         works,
         object,

@@ -1,0 +1,140 @@
+//! A Service in words, with the endpoints behind it.
+
+use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::ListOptions;
+
+use super::tabs::{Text, plain};
+use crate::context::Server;
+
+pub(super) async fn describe(server: &Server, service: &Value) -> String {
+    let slices = server
+        .client
+        .api(&Gvr::new("discovery.k8s.io", "v1", "endpointslices"))
+        .namespaced(service.namespace());
+    let options = ListOptions {
+        label_selector: format!("kubernetes.io/service-name={}", service.name()),
+        ..ListOptions::default()
+    };
+    // Without the right to read them a service has no endpoints to show.
+    let slices = slices.list_all(&options).await.map(|list| list.items).unwrap_or_default();
+    let slices: Vec<Value> = slices.iter().map(|slice| slice.value()).collect();
+    render(service, &slices)
+}
+
+fn render(service: &Value, slices: &[Value]) -> String {
+    let mut out = Text::default();
+    let text = |path: &[&str]| service.str_at(path).unwrap_or_default();
+    let list =
+        |path: &[&str]| service.list_at(path).iter().map(plain).collect::<Vec<_>>().join(",");
+    out.field(0, "Name", service.name());
+    out.field(0, "Namespace", service.namespace());
+    out.pairs("Labels", service, "labels", "=");
+    out.pairs("Annotations", service, "annotations", ": ");
+    let selector = service.map_at(&["spec", "selector"]).into_iter().flatten();
+    let selector: Vec<String> =
+        selector.map(|(key, value)| format!("{key}={}", plain(value))).collect();
+    out.field(0, "Selector", selector.join(","));
+    out.field(0, "Type", text(&["spec", "type"]));
+    out.field_if_any(0, "External Name", service.str_at(&["spec", "externalName"]));
+    out.field_if_any(0, "IP Family Policy", service.str_at(&["spec", "ipFamilyPolicy"]));
+    out.field(0, "IP Families", list(&["spec", "ipFamilies"]));
+    out.line(0, &format!("IP:\t{}", text(&["spec", "clusterIP"])));
+    out.field(0, "IPs", list(&["spec", "clusterIPs"]));
+    let ingress = service.list_at(&["status", "loadBalancer", "ingress"]).iter();
+    let ingress: Vec<&str> = ingress
+        .filter_map(|one| one.str_at(&["ip"]).or_else(|| one.str_at(&["hostname"])))
+        .collect();
+    out.field_if_any(0, "LoadBalancer Ingress", Some(&ingress.join(", ")));
+    for port in service.list_at(&["spec", "ports"]) {
+        let name = port.str_at(&["name"]).unwrap_or("<unset>");
+        let protocol = port.str_at(&["protocol"]).unwrap_or("TCP");
+        let number = |field: &str| port.get(field).map(plain).unwrap_or_default();
+        out.line(0, &format!("Port:\t{name}\t{}/{protocol}", number("port")));
+        out.field(0, "TargetPort", format!("{}/{protocol}", number("targetPort")));
+        if port.i64_at(&["nodePort"]).is_some_and(|port| port > 0) {
+            out.line(0, &format!("NodePort:\t{name}\t{}/{protocol}", number("nodePort")));
+        }
+        out.field(0, "Endpoints", endpoints(slices, port.str_at(&["name"]).unwrap_or_default()));
+    }
+    out.field(0, "Session Affinity", text(&["spec", "sessionAffinity"]));
+    out.field_if_any(
+        0,
+        "External Traffic Policy",
+        service.str_at(&["spec", "externalTrafficPolicy"]),
+    );
+    out.field_if_any(
+        0,
+        "Internal Traffic Policy",
+        service.str_at(&["spec", "internalTrafficPolicy"]),
+    );
+    out.align()
+}
+
+/// The first three addresses of a port, and how many more there are.
+fn endpoints(slices: &[Value], port: &str) -> String {
+    const SHOWN: usize = 3;
+    let mut addresses = Vec::new();
+    for slice in slices {
+        let ports = slice.list_at(&["ports"]).iter();
+        let number = ports
+            .filter(|one| one.str_at(&["name"]).unwrap_or_default() == port)
+            .find_map(|one| one.i64_at(&["port"]));
+        let Some(number) = number else { continue };
+        for endpoint in slice.list_at(&["endpoints"]) {
+            if endpoint.bool_at(&["conditions", "ready"]) == Some(false) {
+                continue;
+            }
+            addresses.extend(
+                endpoint.list_at(&["addresses"]).iter().map(|ip| format!("{}:{number}", plain(ip))),
+            );
+        }
+    }
+    addresses.sort();
+    match addresses.len().saturating_sub(SHOWN) {
+        0 => addresses.join(","),
+        more => format!("{} + {more} more...", addresses[..SHOWN].join(",")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+
+    #[test]
+    fn a_service_reads_as_kubectl_shows_it() {
+        let service = json!({
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {
+                "selector": {"app": "web"}, "type": "NodePort", "ipFamilyPolicy": "SingleStack",
+                "ipFamilies": ["IPv4"], "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"],
+                "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP", "nodePort": 30080}],
+                "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"},
+        });
+        let slice = json!({
+            "ports": [{"name": "http", "port": 8080}],
+            "endpoints": [{"addresses": ["10.1.0.2"]}, {"addresses": ["10.1.0.1"]},
+                {"addresses": ["10.1.0.9"], "conditions": {"ready": false}}]});
+        let expected = "\
+Name:                     web
+Namespace:                default
+Labels:                   <none>
+Annotations:              <none>
+Selector:                 app=web
+Type:                     NodePort
+IP Family Policy:         SingleStack
+IP Families:              IPv4
+IP:                       10.0.0.7
+IPs:                      10.0.0.7
+Port:                     http  80/TCP
+TargetPort:               8080/TCP
+NodePort:                 http  30080/TCP
+Endpoints:                10.1.0.1:8080,10.1.0.2:8080
+Session Affinity:         None
+Internal Traffic Policy:  Cluster
+";
+        assert_eq!(render(&service, &[slice]), expected);
+    }
+}

@@ -1,7 +1,7 @@
 //! The built binary as a process of its own, on a free port and a directory of its own.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -38,6 +38,28 @@ impl Server {
     /// The whole control plane, with further flags.
     pub(crate) fn up_with(flags: &[&str]) -> Self {
         Self::start(&[&["up"], flags].concat(), "karmada-apiserver.config")
+    }
+
+    /// The whole control plane, for many tests of this process: it ends when the process does, however that ends.
+    pub(crate) fn up_guarded(flags: &[&str]) -> Self {
+        let folder = TempDir::new().expect("make a temporary directory");
+        let args: Vec<String> = ["up"].iter().chain(flags).map(|&arg| arg.to_owned()).collect();
+        // The guard reads until this process is gone, since what is kept in a static is never dropped.
+        let guard = "\"$@\" & server=$!; read -r _; kill $server; wait $server; rm -rf \"$KARMADA_TEST_FOLDER\"";
+        let process = confine(&mut Command::new("bash"), &folder.path().join("home"))
+            .args(["-c", guard, "bash", env!("CARGO_BIN_EXE_karmada")])
+            .args(&args)
+            .args(["--secure-port", "0", "--data-dir"])
+            .arg(folder.path().join("data"))
+            .env("KARMADA_TEST_FOLDER", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(printed(folder.path(), "out"))
+            .stderr(printed(folder.path(), "log"))
+            .spawn()
+            .expect("start karmada");
+        let mut server = Self { process, folder, args, kubeconfig: "karmada-apiserver.config" };
+        server.wait_until_ready(0);
+        server
     }
 
     fn start(args: &[&str], kubeconfig: &'static str) -> Self {
@@ -146,17 +168,19 @@ impl Drop for Server {
     }
 }
 
+/// A file for what a server prints.
+fn printed(folder: &Path, name: &str) -> std::fs::File {
+    let file = std::fs::File::options().create(true).append(true).open(folder.join(name));
+    file.expect("open a file for what is printed")
+}
+
 fn launch(args: &[String], folder: &Path, port: u16) -> Child {
-    let file = |name: &str| {
-        let file = std::fs::File::options().create(true).append(true).open(folder.join(name));
-        file.expect("open a file for what is printed")
-    };
     confine(&mut Command::new(env!("CARGO_BIN_EXE_karmada")), &folder.join("home"))
         .args(args)
         .args(["--secure-port", &port.to_string(), "--data-dir"])
         .arg(folder.join("data"))
-        .stdout(file("out"))
-        .stderr(file("log"))
+        .stdout(printed(folder, "out"))
+        .stderr(printed(folder, "log"))
         .spawn()
         .expect("start karmada")
 }

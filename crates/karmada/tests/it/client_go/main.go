@@ -30,6 +30,10 @@ const (
 func main() {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
 	must("read the kubeconfig", err)
+	if len(os.Args) > 2 && os.Args[2] == "clusters" {
+		listClusters(config)
+		return
+	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	clients, err := kubernetes.NewForConfig(config)

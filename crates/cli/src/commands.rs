@@ -82,7 +82,7 @@ pub(crate) const COMMANDS: &[Row] = &[
     row!(Troubleshooting, "logs", logs, "Print what containers of a member cluster wrote", &["exec", "describe"]),
     row!(Troubleshooting, "exec", exec, "Run a command in a container", &["attach", "logs"]),
     row!(Troubleshooting, "describe", describe, "Show an object in words, with its events", &["get", "why"]),
-    row!(Troubleshooting, "interpret", interpret, "Check and try scripts that interpret resources", &[]),
+    row!(Troubleshooting, "interpret", interpret, "Check and try scripts that interpret resources", &["explain", "why"]),
     row!(Troubleshooting, "why", why, "Tell why an object runs where it runs", &["why-not", "describe"]),
     row!(Troubleshooting, "why-not", why_not, "Tell why an object does not run in a cluster", &["why", "taint"]),
     row!(Advanced, "apply", apply, "Make objects as a file describes them, and place them in clusters", &["promote", "why"]),
@@ -91,11 +91,11 @@ pub(crate) const COMMANDS: &[Row] = &[
     row!(Advanced, "patch", patch, "Change fields of an object", &["edit", "label"]),
     row!(Settings, "label", label, "Change the labels of an object", &["annotate"]),
     row!(Settings, "annotate", annotate, "Change the annotations of an object", &["label"]),
-    row!(Settings, "completion", completion, "Print the shell completion script for bash, zsh or fish", &[]),
+    row!(Settings, "completion", completion, "Print the shell completion script for bash, zsh or fish", &["options"]),
     row!(Other, "api-resources", api_resources, "Print the resources the server supports", &["api-versions", "explain"]),
     row!(Other, "api-versions", api_versions, "Print the API versions the server supports, as group/version", &["api-resources"]),
-    row!(Other, "version", version, "Print the version of this program", &[]),
-    row!(Hidden, "options", options, "Print the flags that every command takes", &[]),
+    row!(Other, "version", version, "Print the version of this program", &["api-versions"]),
+    row!(Hidden, "options", options, "Print the flags that every command takes", &["completion"]),
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Row> {
@@ -108,7 +108,9 @@ pub(crate) fn root(program: Program) -> clap::Command {
         .bin_name(program.name())
         .disable_help_subcommand(true)
         .disable_version_flag(true)
-        .allow_external_subcommands(false);
+        .allow_external_subcommands(false)
+        // Examples are to be copied: a line stays a line.
+        .term_width(0);
     let root = Globals::augment_args(root);
     COMMANDS.iter().fold(root, |root, row| root.subcommand(subcommand(row, program)))
 }
@@ -125,7 +127,7 @@ fn subcommand(row: &Row, program: Program) -> clap::Command {
         after = format!("{after}{separator}See also: {}", related.join(", "));
     }
     let after = after.replace("karmadactl ", &format!("{} ", program.name()));
-    (row.augment)(clap::Command::new(row.name)).about(row.about).after_help(after)
+    (row.augment)(clap::Command::new(row.name)).about(row.about).after_help(after).term_width(0)
 }
 
 /// The help of the program itself: commands by what they are for.
@@ -164,6 +166,8 @@ mod tests {
     fn every_command_says_what_it_is_for_and_how_it_is_used() {
         for row in COMMANDS {
             assert!(!row.about.is_empty() && !row.about.ends_with('.'), "{}", row.name);
+            assert!(!row.related.is_empty(), "{} has no relatives", row.name);
+            assert!(row.related.iter().all(|name| find(name).is_some()), "{}", row.name);
             assert!(
                 row.examples.contains(&format!("karmadactl {}", row.name)),
                 "{} has no example",

@@ -117,7 +117,8 @@ fn tell(text: std::fmt::Arguments<'_>) {
 /// The program as `karmadactl` or kubectl's plugin: its own flags, its own errors, quiet unless asked.
 fn command_line(program: karmada_cli::Program, arguments: Vec<OsString>) -> anyhow::Result<()> {
     let filter = match karmada_cli::verbosity(&arguments) {
-        0..4 => "error",
+        // What fails is told in the command's own words.
+        0..4 => "error,kube_client=off",
         4..6 => "warn,karmada=debug",
         _ => "debug",
     };

@@ -46,7 +46,7 @@ pub(crate) fn command_line(
 }
 
 /// Names the binary is found under by those who type them.
-const LINKS: &[&str] = &["karmadactl", "kubectl-karmada"];
+const LINKS: &[&str] = &["karmada", "karmadactl", "kubectl-karmada"];
 
 /// Makes `folder` hold the binary under the names people type, for their PATH.
 pub(crate) fn link(folder: &Path) -> std::io::Result<()> {

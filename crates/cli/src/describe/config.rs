@@ -2,9 +2,11 @@
 
 use base64::Engine as _;
 use karmada_apimachinery::Value;
-use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 
 use super::tabs::{Text, plain};
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 fn head(object: &Value) -> Text {
     let mut out = Text::default();
@@ -59,6 +61,9 @@ pub(super) fn hide_secrets(tree: &mut Value) {
                     for (_, value) in value.as_object_mut().into_iter().flatten() {
                         *value = format!("{} bytes", size(value)).into();
                     }
+                } else if is_secret && field == "metadata" {
+                    // What was applied last is a copy of the whole.
+                    value.remove_at(&["annotations", LAST_APPLIED]);
                 } else {
                     hide_secrets(value);
                 }
@@ -93,7 +98,9 @@ ca.crt:  1 bytes
 token:   5 bytes
 ";
         assert_eq!(secret(&token), expected);
-        let mut work = json!({"kind": "Work", "spec": {"workload": {"manifests": [token]}}});
+        let mut applied = token.clone();
+        applied["metadata"]["annotations"] = json!({LAST_APPLIED: token.to_string()});
+        let mut work = json!({"kind": "Work", "spec": {"workload": {"manifests": [applied]}}});
         hide_secrets(&mut work);
         assert!(!work.to_string().contains("aGVsbG8="), "{work}");
     }

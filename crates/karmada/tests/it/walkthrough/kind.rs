@@ -349,7 +349,8 @@ fn follow_the_course(shell: &Shell, clusters: &[(&str, PathBuf)]) {
     let services =
         steady(&notes.ok("kubectl get apiservice --kubeconfig kind/karmada/karmada-config"));
     for line in [
-        "v1alpha1.cluster.karmada.io karmada-system/karmada-aggregated-apiserver True AGE",
+        // One process serves them all; the notes show a Service in the first line.
+        "v1alpha1.cluster.karmada.io Local True AGE",
         "v1alpha1.policy.karmada.io Local True AGE",
         "v1alpha2.work.karmada.io Local True AGE",
     ] {

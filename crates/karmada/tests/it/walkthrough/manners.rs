@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 
-use super::shell::{Space, Terminal, deployment, steady};
+use super::shell::{Space, Terminal, deployment, policy, steady};
 
 /// A17, and mistakes as the original words them, with the nearest right word where there is one.
 #[test]
@@ -120,57 +120,77 @@ fn help_of_every_command_has_purpose_example_and_relatives() {
 #[test]
 fn the_examples_of_the_help_work() {
     let Some((space, _clusters)) = Space::exclusive("examples") else { return };
-    prepare_examples(&space);
+    write_example_files(&space);
     let root = space.ok("karmadactl");
     let listed =
         root.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  karmadactl"));
     let commands: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
-    let pod = space.ok("kubectl --kubeconfig $MEMBERS/member1.config get pods -l app=nginx -o jsonpath='{.items[0].metadata.name}'");
     let mut typed = 0;
     for command in commands {
+        prepare(&space, command);
+        let pod = space.ok(
+            "kubectl --kubeconfig $MEMBERS/member1.config get pods -l app=nginx -o jsonpath='{.items[*].metadata.name}'",
+        );
+        let pod = pod.split(' ').next().unwrap_or_default();
         let help = space.ok(&format!("karmadactl {command} --help"));
         for example in help.lines().filter(|line| line.starts_with("  karmadactl ")) {
-            let example = example.trim().replace("nginx-7f8fbb96d-4n7dq", &pod);
-            // What would wait for the user, or for ever, is given nothing and a moment.
-            let line = match command {
-                "edit" => format!("EDITOR=true {example}"),
-                "logs" | "attach" | "get"
-                    if example.contains(" -f")
-                        || example.contains(" -w")
-                        || command == "attach" =>
-                {
-                    format!("timeout -s INT 3 {example}")
-                }
-                // Joining and leaving have walkthroughs of their own, with clusters of their own.
-                "join" | "unjoin" => format!("{example} --dry-run"),
-                _ => format!("{example} < /dev/null"),
-            };
-            let answer = space.run(&line);
-            assert!(answer.code == 0 || refuses_rightly(&answer.err), "{line}: {answer:?}");
+            type_example(&space, command, &example.trim().replace("nginx-7f8fbb96d-4n7dq", pod));
             typed += 1;
         }
     }
     assert!(typed >= 50, "only {typed} examples");
-    space.run("kubectl taint clusters member1 dedicated- ; karmadactl uncordon member1");
+    space.ok("kubectl -n default delete deployment,propagationpolicy --all");
+    space.ok("kubectl patch cluster member1 --type merge -p '{\"spec\":{\"provider\":null}}'");
 }
 
-/// What an example may say when it is typed a second time, or about something that is there already.
-fn refuses_rightly(text: &str) -> bool {
-    ["already exists", "has been registered", "already has", "not found", "already exist"]
-        .iter()
-        .any(|part| text.contains(part))
+fn type_example(space: &Space, command: &str, example: &str) {
+    let endless = command == "attach" || (command == "logs" && example.ends_with(" -f"));
+    // What would wait for the user, or for ever, is given nothing and a moment.
+    let line = match command {
+        "edit" => format!("EDITOR=true {example}"),
+        _ if endless => format!("timeout -s INT 3 {example}"),
+        "completion" => format!("fpath=(. .); {example}"),
+        // Joining and leaving have walkthroughs of their own, with clusters of their own.
+        "join" | "unjoin" => format!("{example} --dry-run"),
+        _ => format!("{example} < /dev/null"),
+    };
+    let answer = space.run(&line);
+    let is_told = match command {
+        "join" => answer.err.contains("has been registered"),
+        "create" => answer.err.contains("already exists"),
+        _ => endless && answer.code == 124,
+    };
+    assert!(answer.code == 0 || is_told, "{line}: {answer:?}");
 }
 
-fn prepare_examples(space: &Space) {
+/// What the examples are about is there, whatever those before did to it.
+fn prepare(space: &Space, command: &str) {
+    if command == "create" {
+        space.run("kubectl delete deployment nginx");
+        return;
+    }
+    if command == "promote" {
+        space.ok("kubectl --kubeconfig $MEMBERS/member1.config -n default create -f nginx.yaml");
+    }
+    space.ok("karmadactl apply -f nginx.yaml --cluster member1 && kubectl apply -f policies.yaml");
+    space.ready("nginx", "1/1");
+}
+
+fn write_example_files(space: &Space) {
     space.write("nginx.yaml", &deployment("nginx", 1));
-    space.ok(
-        "mkdir -p shop && cp nginx.yaml shop/ && sed -i 's/app: nginx/app: shop/' shop/nginx.yaml",
-    );
+    space.ok("mkdir -p shop && cp nginx.yaml shop/ && sed -i 's/app: nginx/app: shop/; s/name: nginx/name: shop/' shop/nginx.yaml");
     for file in ["member1.config", "all.config"] {
         space.ok(&format!("cp $MEMBERS/member1.config {file}"));
     }
-    space.ok("karmadactl apply -f nginx.yaml --cluster member1");
-    space.ready("nginx", "1/1");
+    let named = |name: &str| policy(name, "{}").replace("name: nginx}]", "name: nobody}]");
+    space.write("policies.yaml", &format!("{}---\n{}", named("nginx"), named("nginx-propagation")));
+    space.write(
+        "customization.yaml",
+        "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: deploy}\nspec:\n  \
+         target: {apiVersion: apps/v1, kind: Deployment}\n  customizations:\n    replicaResource:\n      luaScript: |\n        \
+         function GetReplicas(observed)\n          return observed.spec.replicas, nil\n        end\n",
+    );
+    space.ok("cp nginx.yaml object.yaml");
 }
 
 /// Nothing is said when the reader goes, and pipes see no colour.

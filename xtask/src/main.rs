@@ -4,6 +4,7 @@ mod generate;
 mod golden;
 mod metadata;
 mod parity;
+mod pictures;
 mod tidy;
 
 use anyhow::{Result, bail};
@@ -34,6 +35,11 @@ const TASKS: &[Task] = &[
         name: "parity",
         about: "write docs/parity.md from the tests (--check: only compare)",
         run: parity::run,
+    },
+    Task {
+        name: "pictures",
+        about: "draw docs/pictures (--check: only compare)",
+        run: pictures::run,
     },
 ];
 

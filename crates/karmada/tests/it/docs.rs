@@ -1,16 +1,26 @@
 //! Runs the documentation: every `console` block of the guides is typed into a shell, and what is printed must be what
-//! the page shows. `KARMADA_BLESS=1` writes what was printed into the pages instead.
+//! the page shows. The guides follow each other on one control plane with three simulated members, so each leaves it as
+//! it found it. `KARMADA_BLESS=1` writes what was printed into the pages instead; `KARMADA_GUIDES` names the pages to run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 
 use crate::environment::{confine, has_kubectl};
-use crate::server::{Server, eventually};
+use crate::server::{PATIENCE, Server, eventually};
 
-/// The guides that are run, each on a control plane of its own with three simulated members.
-const GUIDES: &[&str] = &["quick-start.md", "policies.md"];
+/// The pages that have commands, in the order in which they are run.
+const GUIDES: &[&str] = &[
+    "quick-start.md",
+    "policies.md",
+    "two-clusters-in-one-city.md",
+    "two-cities-three-centres.md",
+    "concepts.md",
+    "coming-from-karmada.md",
+    "operations.md",
+];
 
 /// A command of a page and what it printed there.
 struct Step {
@@ -89,9 +99,11 @@ fn steady(text: &str) -> String {
     let uid = Regex::new(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
     let pod = Regex::new(r"\b([a-z-]+)-[0-9a-z]{6,10}-[0-9a-z]{5}\b").unwrap();
     let room = Regex::new(r"room for \d+").unwrap();
+    let number = Regex::new(r"^(karmada_[a-z_]+(?:\{.*\})?) \d+$").unwrap();
     let blanks = Regex::new(" {2,}").unwrap();
     let lines = text.lines().map(|line| {
         let line = room.replace_all(line, "room for N").into_owned();
+        let line = number.replace_all(&line, "$1 N").into_owned();
         let line = uid.replace_all(&line, "UID").into_owned();
         let line = pod.replace_all(&line, "$1-POD").into_owned();
         let line = age.replace_all(&line, "AGE").into_owned();
@@ -104,52 +116,62 @@ fn steady(text: &str) -> String {
 fn only_reads(command: &str) -> bool {
     let writes = [
         "apply", "create", "delete", "patch", "label", "annotate", "cordon", "taint", "promote",
-        "scale", "join",
+        "scale", "join", "fault",
     ];
     !command
         .split_whitespace()
         .any(|word| writes.contains(&word) || word == "uncordon" || word == "unjoin")
 }
 
-fn type_in(server: &Server, home: &Path, step: &mut Step, bless: bool) {
-    if bless {
-        if only_reads(&step.command) {
-            // Whoever reads the page has given the system a moment, too.
-            std::thread::sleep(std::time::Duration::from_secs(3));
+/// What a command prints once nothing changes any more; for whoever writes the pages.
+fn settled(server: &Server, home: &Path, command: &str) -> String {
+    let (mut last, mut since) = (run(server, home, command), Instant::now());
+    while since.elapsed() < SETTLED {
+        std::thread::sleep(Duration::from_secs(1));
+        let next = run(server, home, command);
+        if steady(&next) != steady(&last) {
+            since = Instant::now();
         }
-        step.expected = run(server, home, &step.command);
-        return;
+        last = next;
     }
-    let mut printed = String::new();
-    if only_reads(&step.command) {
-        let what = format!("$ {}\nto print\n{}", step.command, step.expected);
-        eventually(&what, || {
-            printed = run(server, home, &step.command);
-            (steady(&printed) == steady(&step.expected)).then_some(())
-        });
-    } else {
+    last
+}
+
+/// Long enough for a workload to arrive, and for a cluster to count as lost.
+const SETTLED: Duration = Duration::from_secs(12);
+const LOST: Duration = Duration::from_secs(75);
+
+fn bless(server: &Server, home: &Path, step: &mut Step) {
+    step.expected = match only_reads(&step.command) {
+        true => settled(server, home, &step.command),
+        false => run(server, home, &step.command),
+    };
+    if step.command.contains(" fault ") {
+        std::thread::sleep(LOST);
+    }
+}
+
+fn type_in(server: &Server, home: &Path, step: &Step) {
+    let mut printed = run(server, home, &step.command);
+    let began = Instant::now();
+    while only_reads(&step.command)
+        && steady(&printed) != steady(&step.expected)
+        && began.elapsed() < PATIENCE
+    {
+        std::thread::sleep(Duration::from_millis(500));
         printed = run(server, home, &step.command);
     }
     assert_eq!(steady(&printed), steady(&step.expected), "$ {}", step.command);
 }
 
-fn play(guide: &str) {
-    if !has_kubectl() {
-        return;
-    }
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(guide);
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+fn play(server: &Server, home: &Path, guide: &str, blessing: bool) {
+    let path = folder().join(guide);
     let page = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
-    let bless = std::env::var_os("KARMADA_BLESS").is_some();
-    let server = Server::up_with(&["--members", "3"]);
-    let home = server.scratch().join("home");
-    std::fs::create_dir_all(home.join(".local/share")).expect("make a home");
-    std::os::unix::fs::symlink(server.data(), home.join(".local/share/karmada"))
-        .expect("link the data");
-    eventually("the members are ready", || {
-        let clusters = run(&server, &home, "karmadactl get clusters");
-        (clusters.matches(" True ").count() == 3).then_some(())
-    });
     let mut written = String::new();
     for part in &mut parse(&page) {
         match part {
@@ -164,24 +186,66 @@ fn play(guide: &str) {
             Part::Console(steps) => {
                 written.push_str("```console\n");
                 for step in steps {
-                    type_in(&server, &home, step, bless);
+                    match blessing {
+                        true => bless(server, home, step),
+                        false => type_in(server, home, step),
+                    }
                     written.push_str(&format!("$ {}\n{}", step.command, step.expected));
                 }
                 written.push_str("```\n");
             }
         }
     }
-    if bless {
+    if blessing {
         std::fs::write(&path, written).expect("write the page");
     }
 }
 
 #[test]
-fn the_quick_start_does_what_it_says() {
-    play(GUIDES[0]);
+fn the_guides_do_what_they_say() {
+    if !has_kubectl() {
+        return;
+    }
+    let blessing = std::env::var_os("KARMADA_BLESS").is_some();
+    let wanted = std::env::var("KARMADA_GUIDES").unwrap_or_default();
+    let server = Server::up_with(&["--members", "3"]);
+    let home = server.scratch().join("home");
+    std::fs::create_dir_all(home.join(".local/share")).expect("make a home");
+    std::os::unix::fs::symlink(server.data(), home.join(".local/share/karmada"))
+        .expect("link the data");
+    eventually("the members are ready", || {
+        let clusters = run(&server, &home, "karmadactl get clusters");
+        (clusters.matches(" True ").count() == 3).then_some(())
+    });
+    for guide in GUIDES.iter().filter(|guide| wanted.is_empty() || wanted.contains(*guide)) {
+        eprintln!("{guide}");
+        play(&server, &home, guide, blessing);
+    }
 }
 
+/// Commands stand in blocks that are run; a page with some is on the list.
 #[test]
-fn the_examples_of_policies_do_what_they_say() {
-    play(GUIDES[1]);
+fn no_page_has_commands_that_nobody_runs() {
+    for entry in std::fs::read_dir(folder()).expect("read docs") {
+        let path = entry.expect("read docs").path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let page = std::fs::read_to_string(&path).expect("read a page");
+        assert!(!page.contains("```sh") && !page.contains("```bash"), "{name}: use ```console");
+        assert_eq!(page.contains("```console"), GUIDES.contains(&name), "{name}");
+    }
+}
+
+/// Pictures and pages that are pointed to exist.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)#:]+)(#[^)]*)?\)").unwrap();
+    for guide in GUIDES {
+        let page = std::fs::read_to_string(folder().join(guide)).expect("read a page");
+        for found in link.captures_iter(&page) {
+            assert!(folder().join(&found[1]).exists(), "{guide} points to {}", &found[1]);
+        }
+    }
 }

@@ -186,8 +186,10 @@ fn mounts(out: &mut Text, container: &Value) {
     }
 }
 
-/// Kinds of volumes, what each is, and the fields that say which one.
-const VOLUMES: &[(&str, &str, &[(&str, &str)])] = &[
+/// The field of a kind of volume, what it is in words, and the headings and fields that say which one it is.
+type Volume = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const VOLUMES: &[Volume] = &[
     (
         "emptyDir",
         "EmptyDir (a temporary directory that shares a pod's lifetime)",

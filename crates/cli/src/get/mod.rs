@@ -27,7 +27,7 @@ pub(crate) const EXAMPLES: &str = "  \
   karmadactl get pods --operation-scope members
 
   # List a deployment wherever it is, with its images
-  karmadactl get deploy nginx --operation-scope all -o wide
+  karmadactl get deploy nginx --operation-scope all -o wide --ignore-not-found
 
   # Which replicas went where
   karmadactl get rb nginx-deployment -o jsonpath='{.spec.clusters}'

@@ -64,10 +64,10 @@ pub(super) enum Operand {
 
 /// What ended a list of nodes.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
-    Eof,
-    End,
-    Else,
+enum Ended {
+    ByText,
+    ByEnd,
+    ByElse,
 }
 
 pub(super) fn parse(tokens: Vec<Placed>) -> Result<Tree, Error> {
@@ -75,9 +75,9 @@ pub(super) fn parse(tokens: Vec<Placed>) -> Result<Tree, Error> {
         Parser { tokens, at: 0, scopes: vec!["$".to_owned()], defined: BTreeMap::new() };
     let (body, end) = parser.list()?;
     match end {
-        End::Eof => Ok(Tree { body, defined: parser.defined }),
-        End::End => Err(parser.error("unexpected {{end}}")),
-        End::Else => Err(parser.error("unexpected {{else}}")),
+        Ended::ByText => Ok(Tree { body, defined: parser.defined }),
+        Ended::ByEnd => Err(parser.error("unexpected {{end}}")),
+        Ended::ByElse => Err(parser.error("unexpected {{else}}")),
     }
 }
 
@@ -119,11 +119,11 @@ impl Parser {
     }
 
     /// Nodes up to the end of their block.
-    fn list(&mut self) -> Result<(Vec<Node>, End), Error> {
+    fn list(&mut self) -> Result<(Vec<Node>, Ended), Error> {
         let mut nodes = Vec::new();
         loop {
             match self.next() {
-                None => return Ok((nodes, End::Eof)),
+                None => return Ok((nodes, Ended::ByText)),
                 Some(Token::Text(text)) => nodes.push(Node::Text(text)),
                 Some(Token::Open) => match self.peek() {
                     Some(Token::Word(word)) => {
@@ -132,11 +132,11 @@ impl Parser {
                             "end" => {
                                 self.at += 1;
                                 self.close()?;
-                                return Ok((nodes, End::End));
+                                return Ok((nodes, Ended::ByEnd));
                             }
                             "else" => {
                                 self.at += 1;
-                                return Ok((nodes, End::Else));
+                                return Ok((nodes, Ended::ByElse));
                             }
                             _ => nodes.extend(self.keyword(&word)?),
                         }
@@ -199,11 +199,11 @@ impl Parser {
         }
     }
 
-    fn expect_end(&self, end: &End) -> Result<(), Error> {
+    fn expect_end(&self, end: &Ended) -> Result<(), Error> {
         match end {
-            End::End => Ok(()),
-            End::Eof => Err(self.error("unexpected EOF")),
-            End::Else => Err(self.error("unexpected {{else}}")),
+            Ended::ByEnd => Ok(()),
+            Ended::ByText => Err(self.error("unexpected EOF")),
+            Ended::ByElse => Err(self.error("unexpected {{else}}")),
         }
     }
 
@@ -213,7 +213,7 @@ impl Parser {
         self.close()?;
         let (body, end) = self.list()?;
         let mut otherwise = Vec::new();
-        if end == End::Else {
+        if end == Ended::ByElse {
             if matches!(self.peek(), Some(Token::Word(word)) if word == kind && kind != "range") {
                 self.at += 1;
                 let inner = self.branch(kind)?;

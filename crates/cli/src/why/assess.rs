@@ -69,6 +69,7 @@ impl Report {
     /// Leaves out what is about other clusters.
     pub(crate) fn keep_cluster(&mut self, cluster: &str) {
         self.explanation.overrides.retain(|step| step.cluster == cluster);
+        self.explanation.deliveries.retain(|delivery| delivery.cluster == cluster);
         self.delivery.retain(|delivery| delivery.cluster == cluster);
         if let Some(scheduling) = &mut self.explanation.scheduling {
             for attempt in &mut scheduling.attempts {
@@ -101,7 +102,9 @@ impl fmt::Display for Report {
             more => tail.push(format!("  … and for {more} more things")),
         }
         let room = SCREEN - tail.len();
-        write!(f, "{:.room$}", self.explanation)?;
+        // The tail tells what the members answered, those with one answer on one line.
+        let reasons = Explanation { deliveries: Vec::new(), ..self.explanation.clone() };
+        write!(f, "{reasons:.room$}")?;
         tail.iter().try_for_each(|line| write!(f, "\n{line}"))
     }
 }

@@ -18,6 +18,8 @@ pub struct Policy {
     pub keep: Duration,
     /// How many revisions of history to hold at most.
     pub max_revisions: i64,
+    /// How much memory their values may take, whatever their number and age.
+    pub max_bytes: usize,
 }
 
 impl Default for Policy {
@@ -26,6 +28,7 @@ impl Default for Policy {
             interval: Duration::from_secs(30),
             keep: Duration::from_secs(5 * 60),
             max_revisions: 200_000,
+            max_bytes: 32 << 20,
         }
     }
 }
@@ -75,10 +78,14 @@ impl Schedule {
 pub async fn compact_regularly(store: Arc<dyn Store>, policy: Policy) {
     let mut ticks = tokio::time::interval(policy.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let max_bytes = policy.max_bytes;
     let mut schedule = Schedule::new(policy);
     loop {
-        let now = ticks.tick().await;
-        let Some(target) = schedule.due(now, store.revision()) else { continue };
+        let target = tokio::select! {
+            now = ticks.tick() => schedule.due(now, store.revision()),
+            crowded = store.crowded(max_bytes) => Some(crowded),
+        };
+        let Some(target) = target else { continue };
         match store.compact(target).await {
             Ok(()) => debug!(rv = target, "history compacted"),
             Err(error) => warn!(rv = target, %error, "history could not be compacted"),
@@ -93,7 +100,8 @@ mod tests {
 
     fn schedule(keep: u64, max_revisions: i64) -> Schedule {
         let keep = Duration::from_secs(keep);
-        Schedule::new(Policy { interval: Duration::from_secs(60), keep, max_revisions })
+        let interval = Duration::from_secs(60);
+        Schedule::new(Policy { interval, keep, max_revisions, ..Policy::default() })
     }
 
     #[test]
@@ -130,6 +138,21 @@ mod tests {
         assert_eq!(store.compacted_revision(), 1);
         tokio::time::sleep(Duration::from_secs(32)).await;
         assert_eq!(store.compacted_revision(), 3);
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_of_large_values_is_forgotten_at_once() {
+        let store = Arc::new(Memory::new());
+        let policy = Policy { max_bytes: 1000, ..Policy::default() };
+        let task = tokio::spawn(compact_regularly(store.clone(), policy));
+        for _ in 0..100 {
+            store.put("/a", vec![b'x'; 100].into(), Expect::Any).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let kept = store.revision() - store.compacted_revision();
+        assert!((5..=11).contains(&kept), "{kept} revisions are kept");
         task.abort();
     }
 }

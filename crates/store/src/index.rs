@@ -18,6 +18,12 @@ struct Version {
     kv: Option<KeyValue>,
 }
 
+impl Version {
+    fn size(&self) -> usize {
+        self.kv.as_ref().map_or(0, |kv| kv.value.len())
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Versions {
     latest: Version,
@@ -41,6 +47,8 @@ pub(crate) struct Index {
     log: VecDeque<Arc<Event>>,
     revision: i64,
     compacted: i64,
+    /// The size of all superseded values.
+    history_bytes: usize,
 }
 
 /// A write before it has a revision.
@@ -67,7 +75,30 @@ impl Default for Index {
 impl Index {
     /// An empty index whose history begins at `compacted`.
     pub(crate) fn starting_at(compacted: i64) -> Self {
-        Self { keys: BTreeMap::new(), log: VecDeque::new(), revision: compacted, compacted }
+        Self {
+            keys: BTreeMap::new(),
+            log: VecDeque::new(),
+            revision: compacted,
+            compacted,
+            history_bytes: 0,
+        }
+    }
+
+    /// How much memory the values take that are no longer the newest ones.
+    pub(crate) fn history_bytes(&self) -> usize {
+        self.history_bytes
+    }
+
+    /// The revision to compact to if history may take this much.
+    pub(crate) fn revision_keeping(&self, bytes: usize) -> i64 {
+        let mut kept = 0;
+        for event in self.log.iter().rev() {
+            kept += event.prev.as_ref().map_or(0, |prev| prev.value.len());
+            if kept > bytes {
+                return event.revision();
+            }
+        }
+        self.compacted
     }
 
     pub(crate) fn revision(&self) -> i64 {
@@ -139,6 +170,7 @@ impl Index {
         match self.keys.get_mut(&event.kv.key) {
             Some(versions) => {
                 let superseded = std::mem::replace(&mut versions.latest, version);
+                self.history_bytes += superseded.size();
                 versions.older.push_back(superseded);
             }
             None => {
@@ -183,8 +215,8 @@ impl Index {
                     EventKind::Put => event.prev.as_ref().map_or(0, |prev| prev.mod_revision),
                     EventKind::Delete => event.revision(),
                 };
-                while versions.older.front().is_some_and(|version| version.revision <= gone) {
-                    versions.older.pop_front();
+                while let Some(old) = versions.older.pop_front_if(|old| old.revision <= gone) {
+                    self.history_bytes -= old.size();
                 }
                 let deleted = versions.latest.kv.is_none() && versions.latest.revision <= gone;
                 if deleted {

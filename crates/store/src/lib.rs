@@ -208,6 +208,13 @@ pub trait Store: Send + Sync + 'static {
     /// Gives up the history below `revision`. Compacting to a revision already gone is no error.
     fn compact(&self, revision: i64) -> BoxFuture<'_, Result<()>>;
 
+    /// Waits until the history takes more than `bytes` of memory, and returns the revision to compact
+    /// to so that half of them are left. Backends that keep no history in memory never answer.
+    fn crowded(&self, bytes: usize) -> BoxFuture<'_, i64> {
+        let _ = bytes;
+        Box::pin(std::future::pending())
+    }
+
     /// Says why writes fail at present, if they do.
     fn health(&self) -> Result<()> {
         Ok(())

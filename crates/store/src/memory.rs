@@ -78,6 +78,10 @@ impl Store for Memory {
         self.shared.request_progress();
     }
 
+    fn crowded(&self, bytes: usize) -> BoxFuture<'_, i64> {
+        self.shared.crowded(bytes).boxed()
+    }
+
     fn compact(&self, revision: i64) -> BoxFuture<'_, Result<()>> {
         async move {
             self.shared.compact(revision);

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::stream;
 use parking_lot::{RwLock, RwLockReadGuard};
+use tokio::sync::Notify;
 
 use crate::index::Index;
 use crate::watch::{Cursor, Watcher};
@@ -13,6 +15,9 @@ use crate::{Event, Result, WatchStream};
 #[derive(Default)]
 pub(crate) struct Shared {
     state: RwLock<State>,
+    /// How much history may take, if somebody waits for the moment it takes more.
+    bound: AtomicUsize,
+    crowded: Notify,
 }
 
 #[derive(Default)]
@@ -31,7 +36,7 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(crate) fn new(index: Index) -> Self {
-        Self { state: RwLock::new(State { index, ..State::default() }) }
+        Self { state: RwLock::new(State { index, ..State::default() }), ..Self::default() }
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -50,10 +55,28 @@ impl Shared {
                 woken.extend(touched.filter(|watcher| watcher.mark(event.revision())).cloned());
                 state.index.apply(event);
             }
+            let bound = self.bound.load(Ordering::Relaxed);
+            if bound > 0 && state.index.history_bytes() > bound {
+                self.crowded.notify_one();
+            }
             out
         };
         woken.iter().for_each(|watcher| watcher.wake());
         out
+    }
+
+    /// Waits until history takes more than `bytes`; returns the revision that leaves half of that.
+    pub(crate) async fn crowded(&self, bytes: usize) -> i64 {
+        self.bound.store(bytes, Ordering::Relaxed);
+        loop {
+            {
+                let state = self.state.read();
+                if state.index.history_bytes() > bytes {
+                    return state.index.revision_keeping(bytes / 2);
+                }
+            }
+            self.crowded.notified().await;
+        }
     }
 
     pub(crate) fn compact(&self, target: i64) {

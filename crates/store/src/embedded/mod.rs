@@ -159,6 +159,10 @@ impl Store for Embedded {
         self.shared.request_progress();
     }
 
+    fn crowded(&self, bytes: usize) -> BoxFuture<'_, i64> {
+        self.shared.crowded(bytes).boxed()
+    }
+
     fn compact(&self, revision: i64) -> BoxFuture<'_, Result<()>> {
         self.ask(move |reply| Command::Compact(revision, reply)).boxed()
     }

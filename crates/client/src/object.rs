@@ -89,6 +89,17 @@ impl Object {
         Self::from_bytes(serde_json::to_vec(value)?.into(), &Gvk::default())
     }
 
+    /// Keeps what ownership is read from and drops text, labels and annotations. For those who follow
+    /// every object there is.
+    pub fn into_bare(self: Arc<Self>) -> Arc<Self> {
+        let (gvk, mut meta) = match Arc::try_unwrap(self) {
+            Ok(own) => (own.gvk, own.meta),
+            Err(shared) => (shared.gvk.clone(), shared.meta.clone()),
+        };
+        (meta.labels, meta.annotations, meta.creation_timestamp) = Default::default();
+        Arc::new(Self { gvk, meta, bytes: Bytes::new(), parsed: OnceLock::new() })
+    }
+
     pub fn gvk(&self) -> &Gvk {
         &self.gvk
     }

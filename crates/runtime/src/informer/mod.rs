@@ -26,7 +26,8 @@ pub struct InformerSpec {
     pub namespace: String,
     pub label_selector: String,
     pub field_selector: String,
-    /// Follows nothing but the metadata of the objects.
+    /// Follows the metadata alone and keeps what ownership is read from: names, uid, owners,
+    /// finalizers, the time of deletion.
     pub metadata_only: bool,
 }
 
@@ -157,6 +158,7 @@ impl Informer {
     }
 
     fn apply(&self, object: Arc<Object>) {
+        let object = if self.spec.metadata_only { object.into_bare() } else { object };
         let handlers = self.handlers.lock();
         let old = self.cache.apply(object.clone());
         // A relist brings most objects back as they were.

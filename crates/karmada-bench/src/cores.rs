@@ -1,8 +1,8 @@
 //! The pure cores, one thread: scheduling decisions, policy lookups, rendering of Works, interpretation. Every row
-//! says what one operation takes, how often the allocator was asked, and what the goal is.
+//! says what one operation takes of the processor, how often the allocator was asked, and what the goal is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::config::ResourceInterpreterCustomization;
@@ -19,7 +19,7 @@ use karmada_scheduler_core::snapshot::{ClusterInfo, Snapshot};
 use karmada_scheduler_core::{Config, Estimates, Peers, Subject, explain, schedule};
 
 use crate::allocations;
-use crate::table::{self, peak_rss_mb};
+use crate::table::{self, peak_rss_mb, thread_time};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -35,6 +35,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     for (clusters, goal) in [(100, "≥ 20,000/s"), (1000, "≥ 2,000/s"), (4000, "≥ 400/s")] {
         rows.extend(scheduling(clusters, goal, time)?);
     }
+    rows.extend(growth(time)?);
     rows.push(claim_lookup(10_000, time)?);
     rows.push(rendering(time)?);
     rows.extend(interpreting(time)?);
@@ -48,14 +49,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 /// Repeats an operation until the time is over and says what one took.
 fn measure(what: String, goal: &str, time: Duration, mut operation: impl FnMut()) -> Vec<String> {
     operation();
-    let (mut count, asked, started) = (0u32, allocations::count(), Instant::now());
-    while started.elapsed() < time {
-        for _ in 0..8 {
+    let (mut count, asked, started) = (0u32, allocations::count(), thread_time());
+    let mut elapsed = Duration::ZERO;
+    while elapsed < time {
+        // Reading the clock costs as much as some of the operations.
+        for _ in 0..64 {
             operation();
         }
-        count += 8;
+        count += 64;
+        elapsed = thread_time() - started;
     }
-    let elapsed = started.elapsed();
     let asked = allocations::count() - asked;
     vec![
         what,
@@ -66,11 +69,11 @@ fn measure(what: String, goal: &str, time: Duration, mut operation: impl FnMut()
     ]
 }
 
-fn fleet(count: usize) -> anyhow::Result<Snapshot> {
+fn fleet(count: usize, regions: usize) -> anyhow::Result<Snapshot> {
     let cluster = |index: usize| -> anyhow::Result<ClusterInfo> {
         let cluster: Cluster = serde_json::from_value(json!({
             "metadata": {"name": format!("member-{index:04}"), "labels": {"env": "prod"}},
-            "spec": {"region": format!("region-{}", index % 8), "provider": "p", "zones": ["z"]},
+            "spec": {"region": format!("region-{}", index % regions), "provider": "p", "zones": ["z"]},
             "status": {
                 "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}],
                 "resourceSummary": {
@@ -85,48 +88,91 @@ fn fleet(count: usize) -> anyhow::Result<Snapshot> {
 }
 
 fn scheduling(clusters: usize, goal: &str, time: Duration) -> anyhow::Result<Vec<Vec<String>>> {
-    let snapshot = fleet(clusters)?;
-    let dynamic = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-                         "weightPreference": {"dynamicWeight": "AvailableReplicas"}});
-    let spread = json!([
-        {"spreadByField": "region", "minGroups": 2, "maxGroups": 4},
-        {"spreadByField": "cluster", "minGroups": 4, "maxGroups": 8},
-    ]);
+    let snapshot = fleet(clusters, 8)?;
+    let dynamic = dynamic_weights();
+    let duplicated = json!({"replicaSchedulingType": "Duplicated"});
+    let aggregated =
+        json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+    let spread = spread_over_regions();
     let cases = [
         ("dynamic weights", json!({"replicaScheduling": dynamic})),
+        ("aggregated", json!({"replicaScheduling": aggregated})),
+        ("duplicated", json!({"replicaScheduling": duplicated})),
         ("spread over regions", json!({"replicaScheduling": dynamic, "spreadConstraints": spread})),
     ];
-    let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
-    let (estimates, config) = (Estimates::default(), Config::default());
     let mut rows = Vec::new();
     for (name, placement) in cases {
-        let spec: ResourceBindingSpec = serde_json::from_value(json!({
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web", "uid": "u"},
-            "replicas": 500,
-            "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
-            "placement": placement,
-        }))?;
-        let subject = Subject {
-            spec: &spec,
-            status: &status,
-            generation: 1,
-            deleting: false,
-            applied_placement: None,
-            peers: &peers,
-        };
-        let placed = schedule(&subject, &snapshot, &estimates, &config);
-        anyhow::ensure!(
-            placed.is_some_and(|outcome| outcome.result.is_ok()),
-            "{name} finds a place"
-        );
-        rows.push(measure(format!("schedule, {clusters} clusters, {name}"), goal, time, || {
-            std::hint::black_box(schedule(&subject, &snapshot, &estimates, &config));
-        }));
-        rows.push(measure(format!("the same, with reasons, {name}"), "", time, || {
-            std::hint::black_box(explain(&subject, &snapshot, &estimates, &config, None));
-        }));
+        let what = format!("schedule, {clusters} clusters, {name}");
+        rows.extend(decide(&snapshot, placement, 500, (&what, goal), time)?);
     }
     Ok(rows)
+}
+
+fn dynamic_weights() -> Value {
+    json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+           "weightPreference": {"dynamicWeight": "AvailableReplicas"}})
+}
+
+fn spread_over_regions() -> Value {
+    json!([
+        {"spreadByField": "region", "minGroups": 2, "maxGroups": 4},
+        {"spreadByField": "cluster", "minGroups": 4, "maxGroups": 8},
+    ])
+}
+
+/// What must not grow with replicas or explode with regions.
+fn growth(time: Duration) -> anyhow::Result<Vec<Vec<String>>> {
+    let mut rows = Vec::new();
+    let weights = json!({"replicaScheduling": dynamic_weights()});
+    for replicas in [5_000, 50_000] {
+        let what = format!("schedule, 100 clusters, dynamic weights, {replicas} replicas");
+        let decided = decide(&fleet(100, 8)?, weights.clone(), replicas, (&what, ""), time)?;
+        rows.extend(decided.into_iter().take(1));
+    }
+    let spread =
+        json!({"replicaScheduling": dynamic_weights(), "spreadConstraints": spread_over_regions()});
+    for regions in [16, 32, 64] {
+        let what = format!("schedule, 1000 clusters, spread over {regions} regions");
+        let decided = decide(&fleet(1000, regions)?, spread.clone(), 500, (&what, ""), time)?;
+        rows.extend(decided.into_iter().take(1));
+    }
+    Ok(rows)
+}
+
+/// Times one decision, without and with its reasons.
+fn decide(
+    snapshot: &Snapshot,
+    placement: Value,
+    replicas: i64,
+    (what, goal): (&str, &str),
+    time: Duration,
+) -> anyhow::Result<[Vec<String>; 2]> {
+    let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
+    let (estimates, config) = (Estimates::default(), Config::default());
+    let spec: ResourceBindingSpec = serde_json::from_value(json!({
+        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web", "uid": "u"},
+        "replicas": replicas,
+        "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
+        "placement": placement,
+    }))?;
+    let subject = Subject {
+        spec: &spec,
+        status: &status,
+        generation: 1,
+        deleting: false,
+        applied_placement: None,
+        peers: &peers,
+    };
+    let placed = schedule(&subject, snapshot, &estimates, &config);
+    anyhow::ensure!(placed.is_some_and(|outcome| outcome.result.is_ok()), "{what} finds a place");
+    Ok([
+        measure(what.to_owned(), goal, time, || {
+            std::hint::black_box(schedule(&subject, snapshot, &estimates, &config));
+        }),
+        measure("- and its reasons".to_owned(), "", time, || {
+            std::hint::black_box(explain(&subject, snapshot, &estimates, &config, None));
+        }),
+    ])
 }
 
 fn claim_lookup(policies: usize, time: Duration) -> anyhow::Result<Vec<String>> {
@@ -230,6 +276,7 @@ fn rendering(time: Duration) -> anyhow::Result<Vec<String>> {
 /// What a member reports about a Deployment, read by rules of ours and by a script of a user's.
 fn interpreting(time: Duration) -> anyhow::Result<Vec<Vec<String>>> {
     let mut object = deployment();
+    object["metadata"]["annotations"]["resourcetemplate.karmada.io/generation"] = "3".into();
     object["status"] = json!({
         "observedGeneration": 3, "replicas": 200, "updatedReplicas": 200, "readyReplicas": 199,
         "availableReplicas": 199, "unavailableReplicas": 1,

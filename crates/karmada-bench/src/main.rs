@@ -22,7 +22,7 @@ struct Cli {
 enum Subject {
     /// Scheduling, policy lookup and rendering, without any I/O
     Cores(cores::Args),
-    /// Simulated members: memory of idle ones, pods brought up per second
+    /// Simulated members: idle, full of pods, joined by the thousand, registered
     Members(members::Args),
     /// From template to member and back: a cold start, single objects, a restart
     Propagation(propagation::Args),
@@ -31,6 +31,7 @@ enum Subject {
 }
 
 fn main() -> anyhow::Result<()> {
+    allocations::begin();
     match Cli::parse().subject {
         Subject::Cores(args) => cores::run(args),
         Subject::Members(args) => members::run(args),

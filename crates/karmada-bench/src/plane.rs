@@ -1,282 +1,300 @@
-//! A whole control plane with members in this process, to be measured: API server on the durable
-//! store, admission, controllers and scheduler as `karmada up` has them; members are bare.
+//! A whole control plane in this process, to be measured: API server on the durable store,
+//! admission, controllers and scheduler as `karmada up` has them. It can be stopped and started
+//! again on the same store. Members are bare API servers, as those of the original's figures.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use karmada_admission::{self as admission, Environment};
+use jiff::SignedDuration;
 use karmada_api::cluster::Cluster;
-use karmada_api::config::ResourceInterpreterCustomization;
-use karmada_api::crd;
 use karmada_api::features::Gates;
-use karmada_api::policy::FederatedResourceQuota;
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::status::Status;
-use karmada_apimachinery::{Value, json};
-use karmada_apiserver::admission::{Admission, Attributes, Operation, Warning};
+use karmada_apimachinery::json;
+use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apiserver::auth::Identity;
-use karmada_apiserver::auth::token::{self, SigningKey, TokenIssuer};
-use karmada_apiserver::pki::certificate::Authority;
-use karmada_apiserver::{Config, Role, Server, Trust};
-use karmada_client::{Api, Client, ListOptions, Patch, PatchOptions};
+use karmada_apiserver::auth::token::TokenIssuer;
+use karmada_apiserver::pki::{Pki, Settings, TokenKey};
+use karmada_apiserver::{Config, Role, Server};
+use karmada_client::{Api, Client};
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Dial, DialError, Limits};
 use karmada_controllers::registry;
-use karmada_member_sim::{Config as SimConfig, Nodes, Sim};
+use karmada_kube_controllers::{Plane as Basics, registry as basics};
+use karmada_member_sim::Keyring;
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
-use karmada_store::Embedded;
+use karmada_store::{Embedded, Memory, Store};
+use parking_lot::Mutex;
 
 const CLUSTERS: &str = "clusters.v1alpha1.cluster.karmada.io";
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+/// As the original's were raised for its figures.
+const MEMBER_LIMITS: (f64, f64) = (2000.0, 4000.0);
+const FAREWELL: Duration = Duration::from_secs(10);
 
-struct Hooks {
-    gates: Gates,
-    ids: AtomicU64,
-}
+/// Requests of one kind, as the API server counts them.
+pub(crate) type Writes = BTreeMap<String, u64>;
 
-impl Environment for Hooks {
-    fn gates(&self) -> &Gates {
-        &self.gates
-    }
-    fn allows_no_execute_taints(&self) -> bool {
-        false
-    }
-    fn new_id(&self) -> String {
-        format!("00000000-0000-4000-8000-{:012}", self.ids.fetch_add(1, Ordering::Relaxed))
-    }
-    fn customizations(&self) -> Vec<ResourceInterpreterCustomization> {
-        Vec::new()
-    }
-    fn quotas(&self, _: &str) -> Vec<FederatedResourceQuota> {
-        Vec::new()
-    }
-}
+/// The ways to members. Clones share them.
+#[derive(Clone, Default)]
+struct Known(Arc<Mutex<BTreeMap<String, Client>>>);
 
-impl Hooks {
-    fn request(attributes: &Attributes, object: &Value, old: Option<&Value>) -> admission::Request {
-        let gvk = attributes.gvk.clone();
-        admission::Request {
-            resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
-            kind: gvk,
-            subresource: attributes.subresource.clone(),
-            name: attributes.name.clone(),
-            namespace: attributes.namespace.clone(),
-            operation: match attributes.operation {
-                Operation::Create => admission::Operation::Create,
-                Operation::Update => admission::Operation::Update,
-                Operation::Delete => admission::Operation::Delete,
-                Operation::Connect => admission::Operation::Connect,
-            },
-            object: object.clone(),
-            old_object: old.cloned().unwrap_or(Value::Null),
-            dry_run: attributes.dry_run,
-        }
-    }
-
-    fn concerns(attributes: &Attributes) -> bool {
-        attributes.subresource.is_empty()
-            && attributes.gvk.group.ends_with("karmada.io")
-            && attributes.gvk.kind != "Cluster"
-            && attributes.operation != Operation::Delete
-    }
-}
-
-impl Admission for Hooks {
-    fn admit(
+impl Dial for Known {
+    fn dial(
         &self,
-        attributes: &Attributes,
-        object: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<Vec<Warning>, Status> {
-        if Self::concerns(attributes) {
-            *object = admission::mutate(&Self::request(attributes, object, old), self)?.object;
-        }
-        Ok(Vec::new())
-    }
-
-    fn validate(
-        &self,
-        attributes: &Attributes,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> Result<Vec<Warning>, Status> {
-        if Self::concerns(attributes) {
-            admission::validate(&Self::request(attributes, object, old), self)?;
-        }
-        Ok(Vec::new())
-    }
-}
-
-struct InProcess(BTreeMap<String, karmada_member_sim::Network>);
-
-impl Dial for InProcess {
-    fn dial(&self, cluster: &Cluster, _: Option<&Value>) -> Result<Client, DialError> {
+        cluster: &Cluster,
+        _: Option<&karmada_apimachinery::Value>,
+    ) -> Result<Client, DialError> {
         let name = &cluster.metadata.name;
-        let network = self.0.get(name).ok_or_else(|| DialError::NoEndpoint(name.clone()))?;
-        let identity = Identity::new("karmada", ["system:masters"]);
-        Ok(Client::in_process(network.clone().acting_as(identity)))
+        self.0.lock().get(name).cloned().ok_or_else(|| DialError::NoEndpoint(name.clone()))
     }
+}
+
+/// The parts that end and begin with the process of a control plane.
+struct Running {
+    server: Server,
+    store: Arc<Embedded>,
+    client: Client,
+    shutdown: Shutdown,
 }
 
 pub(crate) struct Plane {
-    pub(crate) client: Client,
-    pub(crate) members: BTreeMap<String, Sim>,
-    server: Server,
+    root: PathBuf,
+    /// Where the store of the present start lies.
+    dir: PathBuf,
+    starts: usize,
+    pki: Arc<Pki>,
+    members: Known,
+    servers: Vec<Server>,
+    running: Option<Running>,
     controllers: Option<Shutdown>,
+    ids: Arc<AtomicU64>,
 }
 
 impl Plane {
-    pub(crate) async fn start(dir: &std::path::Path, members: &[&str]) -> anyhow::Result<Self> {
-        let key = Authority::generate_key()?;
-        let (begin, end) = ("2025-01-01T00:00:00Z".parse()?, "2036-01-01T00:00:00Z".parse()?);
-        let authority = Authority::self_signed("bench", &key, begin, end)?;
-        let signing = SigningKey::from_pem(key.as_bytes())?;
-        let trust = Trust {
-            client_certs: None,
-            front_proxy: None,
-            tokens: Arc::new(TokenIssuer::new(token::DEFAULT_ISSUER, signing, Vec::new())),
-            allow_anonymous: false,
-            client_ca_pem: authority.certificate_pem(),
-            front_proxy_ca_pem: authority.certificate_pem(),
+    pub(crate) async fn start(dir: &Path) -> anyhow::Result<Self> {
+        let mut plane = Self {
+            root: dir.to_owned(),
+            dir: dir.join("0"),
+            starts: 0,
+            pki: authority("karmada")?,
+            members: Known::default(),
+            servers: Vec::new(),
+            running: None,
+            controllers: None,
+            ids: Arc::new(AtomicU64::new(1)),
         };
-        let store = Arc::new(Embedded::open(dir)?);
-        let hooks = Hooks { gates: Gates::default(), ids: AtomicU64::new(1) };
-        let config = Config { role: Role::Plane, ..Config::default() };
-        let builder = Server::builder(config, store, trust).admission(Arc::new(hooks));
-        let server = builder.start().await?;
-        let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
-        let client = Client::in_process(server.handle().acting_as(admin));
-        let mut plane = Self { client, members: BTreeMap::new(), server, controllers: None };
-        plane.install().await?;
-        for member in members {
-            plane.join(member).await?;
-        }
+        plane.start_server().await?;
         Ok(plane)
     }
 
-    pub(crate) fn api(&self, resource: &str) -> Api {
-        self.client.api(&gvr(resource))
-    }
-
-    async fn install(&self) -> anyhow::Result<()> {
-        let definitions = self.api("customresourcedefinitions.v1.apiextensions.k8s.io");
-        for crd in crd::crds() {
-            definitions.create(&crd.object).await.with_context(|| crd.name.clone())?;
-        }
-        // `karmada up` serves Cluster natively; its rules do not matter here.
-        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let version = json!({"name": "v1alpha1", "served": true, "storage": true,
-            "schema": {"openAPIV3Schema": open}, "subresources": {"status": {}}});
-        let names = json!({"plural": "clusters", "singular": "cluster", "kind": "Cluster",
-            "listKind": "ClusterList"});
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "clusters.cluster.karmada.io"},
-            "spec": {"group": "cluster.karmada.io", "scope": "Cluster", "names": names,
-                "versions": [version]},
-        });
-        definitions.create(&definition).await?;
-        while self.api(CLUSTERS).list(&ListOptions::default()).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    /// Opens the store and serves it: what a process does until its API answers.
+    pub(crate) async fn start_server(&mut self) -> anyhow::Result<()> {
+        let store = Arc::new(Embedded::open(&self.dir)?);
+        let tokens =
+            Arc::new(TokenIssuer::new(ISSUER, self.pki.service_account_key()?, Vec::new()));
+        let trust = self.pki.trust(tokens.clone())?;
+        let config = Config { role: Role::Plane, ..Config::default() };
+        let builder = Server::builder(config, store.clone(), trust);
+        let ids = self.ids.clone();
+        let new_id =
+            move || format!("00000000-0000-4000-8000-{:012}", ids.fetch_add(1, Ordering::Relaxed));
+        let settings = karmada_plane::Settings {
+            gates: Gates::default(),
+            allow_no_execute_taints: false,
+            new_id: Arc::new(new_id),
+        };
+        let (builder, hooks) = karmada_plane::extend(builder, settings);
+        let server = builder.start().await?;
+        hooks.attach(&server.handle());
+        let client = client_of(&server, "admin");
+        karmada_plane::install(&client).await?;
+        let shutdown = Shutdown::new();
+        let manager = manager_of(&server, "kube-controller-manager", &shutdown);
+        let (authorizer, clock) = (server.handle().authorizer(), Clock::real());
+        let keys = Keyring { pki: self.pki.clone(), tokens, authorizer, clock };
+        basics::start(&Basics::new(manager, Arc::new(keys)), basics::Role::Plane, &[]);
+        self.running = Some(Running { server, store, client, shutdown });
         Ok(())
     }
 
-    async fn join(&mut self, name: &str) -> anyhow::Result<()> {
-        let config =
-            SimConfig { nodes: Nodes { count: 0, ..Nodes::default() }, ..SimConfig::named(name) };
-        let sim = Sim::start(config).await?;
-        let namespace = json!({"metadata": {"name": "bench"}});
-        sim.client().api(&gvr("namespaces")).create(&namespace).await?;
-        self.members.insert(name.to_owned(), sim);
-        let namespace = json!({"metadata": {"name": format!("karmada-es-{name}")}});
-        self.api("namespaces").create(&namespace).await?;
+    /// Ends the control plane; members live on. What comes next begins with a copy of its files, as
+    /// requests that are still open may hold the old ones for a while.
+    pub(crate) async fn stop_server(&mut self) -> anyhow::Result<()> {
+        self.stop_controllers().await;
+        let Some(Running { server, store, client, shutdown }) = self.running.take() else {
+            return Ok(());
+        };
+        shutdown.finish(FAREWELL).await;
+        server.stop();
+        drop((server, client, store));
+        self.starts += 1;
+        let next = self.root.join(self.starts.to_string());
+        std::fs::create_dir(&next)?;
+        for file in std::fs::read_dir(&self.dir)? {
+            let file = file?;
+            if file.file_type()?.is_file() {
+                std::fs::copy(file.path(), next.join(file.file_name()))?;
+            }
+        }
+        self.dir = next;
+        Ok(())
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the server runs but for the moment of a restart")
+    }
+
+    pub(crate) fn api(&self, resource: &str) -> Api {
+        self.running().client.api(&gvr(resource))
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.running().client.clone()
+    }
+
+    pub(crate) fn members(&self) -> Vec<Client> {
+        self.members.0.lock().values().cloned().collect()
+    }
+
+    /// Lets the controllers reach a member that is or will be joined under this name.
+    pub(crate) fn reach(&self, name: &str, client: Client) {
+        self.members.0.lock().insert(name.to_owned(), client);
+    }
+
+    /// What was written since the beginning of time, whoever did it.
+    pub(crate) fn revision(&self) -> i64 {
+        self.running().store.revision()
+    }
+
+    /// Adds an API server in this process that has no controllers and no nodes.
+    pub(crate) async fn add_bare_member(&mut self, name: &str) -> anyhow::Result<()> {
+        let tokens =
+            Arc::new(TokenIssuer::new(ISSUER, self.pki.service_account_key()?, Vec::new()));
+        let config = Config { role: Role::Member, ..Config::default() };
+        let trust = self.pki.trust(tokens)?;
+        let server = Server::builder(config, Arc::new(Memory::new()), trust).start().await?;
+        let client = client_of(&server, "karmada");
+        self.servers.push(server);
+        self.join(name, client).await
+    }
+
+    pub(crate) async fn join(&mut self, name: &str, client: Client) -> anyhow::Result<()> {
+        self.reach(name, client);
         let cluster = json!({
             "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
             "metadata": {"name": name},
             "spec": {"syncMode": "Push", "apiEndpoint": format!("https://{name}.invalid"),
                 "secretRef": {"namespace": "default", "name": name}},
         });
-        self.api(CLUSTERS).create(&cluster).await?;
         let secret =
             json!({"metadata": {"name": name}, "stringData": {"token": "t", "caBundle": "c"}});
         self.api("secrets").namespaced("default").create(&secret).await?;
-        let apis = json!([
-            {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
-            {"groupVersion": "v1", "resources": [{"name": "configmaps", "kind": "ConfigMap"}]},
-        ]);
-        let now = "2026-01-01T00:00:00Z";
-        let condition = |kind: &str| {
-            json!({"type": kind, "status": "True", "reason": "Bench", "message": "",
-                "lastTransitionTime": now})
-        };
-        let conditions = [condition("Ready"), condition("CompleteAPIEnablements")];
-        let status = json!({"status": {"conditions": conditions, "apiEnablements": apis}});
-        let (patch, options) = (Patch::Merge(status), PatchOptions::default());
-        self.api(CLUSTERS).patch_subresource(name, "status", &patch, &options).await?;
+        self.api(CLUSTERS).create(&cluster).await?;
         Ok(())
     }
 
-    /// Starts what `karmada up` starts, but for the watch over the clusters themselves.
+    /// Waits until the control plane says that all members are ready.
+    pub(crate) async fn wait_ready(&self) -> anyhow::Result<()> {
+        let names: Vec<String> = self.members.0.lock().keys().cloned().collect();
+        self.wait_until_ready(&names).await
+    }
+
+    pub(crate) async fn wait_until_ready<N: AsRef<str>>(&self, names: &[N]) -> anyhow::Result<()> {
+        let clusters = self.api(CLUSTERS);
+        for name in names.iter().map(AsRef::as_ref) {
+            loop {
+                let cluster = clusters.get(name).await?;
+                let ready = |condition: &karmada_apimachinery::Value| {
+                    condition["type"] == "Ready" && condition["status"] == "True"
+                };
+                if cluster.list_at(&["status", "conditions"]).iter().any(ready) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts Karmada's controllers and the scheduler.
     pub(crate) fn start_controllers(&mut self) {
-        let shutdown = Shutdown::new();
-        let gates = Gates::default();
-        let client = |name: &str| {
-            let identity = Identity::new(format!("system:{name}"), ["system:masters"]);
-            Client::in_process(self.server.handle().acting_as(identity)).with_user_agent(name)
-        };
-        let manager = Manager::new(
-            client("karmada-controller-manager"),
-            Clock::real(),
-            Metrics::default(),
-            shutdown.clone(),
-        );
+        let (shutdown, gates) = (Shutdown::new(), Gates::default());
+        let server = &self.running().server;
+        let manager = manager_of(server, "karmada-controller-manager", &shutdown);
+        // The scheduler reads the same caches and writes under its own name.
         let mut scheduling = manager.clone();
-        scheduling.client = client("karmada-scheduler");
+        scheduling.client = client_of(server, "karmada-scheduler");
         karmada_scheduler::start(&scheduling, karmada_scheduler::Options::default(), &gates);
-        let networks = self.members.iter().map(|(name, sim)| (name.clone(), sim.network()));
-        let dial = InProcess(networks.collect());
-        let member_limits = Limits { qps: 1e6, burst: 1e6, ..Limits::default() };
+        let (qps, burst) = MEMBER_LIMITS;
+        let member_limits = Limits { qps, burst, ..Limits::default() };
         let options = Options { member_limits, ..Options::default() };
-        let context = Context::start(manager, Arc::new(dial), gates, options);
-        let list = ["*", "-cluster", "-clusterStatus", "-unifiedAuth", "-namespace"];
-        registry::start(&context, &list.map(str::to_owned));
+        let dial = Arc::new(self.members.clone());
+        let context = Context::start(manager, dial, gates, options);
+        registry::start(&context, &[]);
         self.controllers = Some(shutdown);
     }
 
     pub(crate) async fn stop_controllers(&mut self) {
         if let Some(shutdown) = self.controllers.take() {
-            shutdown.finish(Duration::from_secs(10)).await;
+            shutdown.finish(FAREWELL).await;
         }
     }
 
-    /// Writes answered by the API server so far, leases left out: all, and those of events.
-    pub(crate) async fn writes(&self) -> anyhow::Result<(u64, u64)> {
+    /// Writes answered by the API server so far, failed ones too; leases left out.
+    pub(crate) async fn writes(&self) -> anyhow::Result<Writes> {
         let request = http::Request::get("/metrics").body(karmada_client::Body::empty())?;
-        let text = self.client.request_bytes(request).await?;
-        let (mut all, mut events) = (0, 0);
+        let text = self.running().client.request_bytes(request).await?;
+        let mut writes = Writes::new();
         for line in String::from_utf8_lossy(&text).lines() {
-            let verbs = ["CREATE", "UPDATE", "PATCH", "DELETE"];
-            let is_write = line.starts_with("apiserver_request_total{")
-                && verbs.iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")));
-            let count: u64 = line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
-            if is_write && !line.contains("resource=\"leases\"") {
-                all += count;
-                events += if line.contains("resource=\"events\"") { count } else { 0 };
+            let Some(line) = line.strip_prefix("apiserver_request_total{") else { continue };
+            let part = |name: &str| {
+                let rest = line.split_once(&format!("{name}=\""))?.1;
+                rest.split_once('"').map(|(value, _)| value)
+            };
+            let (Some(verb), Some(resource)) = (part("verb"), part("resource")) else { continue };
+            let writes_it = matches!(verb, "CREATE" | "UPDATE" | "PATCH" | "DELETE");
+            if !writes_it || resource == "leases" {
+                continue;
             }
+            let count = line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
+            let what = match (part("subresource"), part("code")) {
+                (None | Some(""), Some(code)) => format!("{verb} {resource} {code}"),
+                (sub, code) => {
+                    format!("{verb} {resource}/{} {}", sub.unwrap_or(""), code.unwrap_or(""))
+                }
+            };
+            *writes.entry(what).or_default() += count.unwrap_or_default();
         }
-        Ok((all, events))
+        Ok(writes)
     }
 
-    pub(crate) async fn stop(mut self) {
-        self.stop_controllers().await;
-        for (_, sim) in self.members {
-            sim.stop().await;
-        }
-        self.server.stop();
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        self.stop_server().await?;
+        self.servers.iter().for_each(Server::stop);
+        Ok(())
     }
+}
+
+fn authority(name: &str) -> anyhow::Result<Arc<Pki>> {
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let mut settings = Settings::new(None, VALIDITY, [name.to_owned()], [local]);
+    settings.token_key = TokenKey::Ecdsa;
+    Ok(Arc::new(Pki::open(settings, Clock::real().now()).context("make certificates")?))
+}
+
+fn client_of(server: &Server, name: &str) -> Client {
+    let identity = Identity::new(name, ["system:masters", "system:authenticated"]);
+    Client::in_process(server.handle().acting_as(identity)).with_user_agent(name)
+}
+
+fn manager_of(server: &Server, name: &str, shutdown: &Shutdown) -> Manager {
+    Manager::new(client_of(server, name), Clock::real(), Metrics::default(), shutdown.clone())
 }
 
 pub(crate) fn gvr(resource: &str) -> Gvr {

@@ -18,6 +18,7 @@ mod tests;
 pub mod trigger;
 
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use karmada_api::explain::{AffinityAttempt, ClusterVerdict, Refusal, Scheduling};
@@ -383,15 +384,17 @@ fn describe(candidate: &Candidate<'_>, demand: &Demand) -> ClusterVerdict {
 }
 
 fn mark_selected(verdicts: &mut [ClusterVerdict], selected: &[Candidate<'_>]) {
+    let selected: HashSet<&str> =
+        selected.iter().map(|candidate| candidate.cluster.name.as_str()).collect();
     for verdict in verdicts {
-        verdict.selected =
-            selected.iter().any(|candidate| candidate.cluster.name == verdict.cluster);
+        verdict.selected = selected.contains(verdict.cluster.as_str());
     }
 }
 
 fn mark_targets(verdicts: &mut [ClusterVerdict], targets: &[TargetCluster]) {
+    let replicas: HashMap<&str, i32> =
+        targets.iter().map(|target| (target.name.as_str(), target.replicas)).collect();
     for verdict in verdicts {
-        let target = targets.iter().find(|target| target.name == verdict.cluster);
-        verdict.replicas = target.map(|target| target.replicas);
+        verdict.replicas = replicas.get(verdict.cluster.as_str()).copied();
     }
 }

@@ -50,11 +50,14 @@ impl Shutdown {
     {
         let killed = self.killed.clone();
         self.tasks.spawn(async move {
-            match killed.run_until_cancelled_owned(task).await {
-                Some(output) => output,
-                // What it had is dropped; nobody waits for those who are killed.
-                None => std::future::pending().await,
+            tokio::select! {
+                // The killed are not asked once more.
+                biased;
+                () = killed.cancelled() => {}
+                output = task => return output,
             }
+            // What it had is dropped; nobody waits for those who are killed.
+            std::future::pending().await
         })
     }
 
@@ -65,7 +68,11 @@ impl Shutdown {
     {
         let (token, killed) = (self.token.clone(), self.killed.clone());
         self.tasks.spawn(async move {
-            killed.run_until_cancelled(token.run_until_cancelled(task)).await;
+            tokio::select! {
+                biased;
+                () = killed.cancelled() => {}
+                _ = token.run_until_cancelled(task) => {}
+            }
         })
     }
 

@@ -1,5 +1,6 @@
 //! Ways to a server, and the one path all requests take.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,14 +8,17 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
-use kube::client::Body;
+use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::api::Api;
 use crate::error::{ApiError, Error, Result};
+use crate::tunnel::{Connector, Proxy};
 
 /// Stands between a client and its server: may delay, refuse or time requests.
 pub trait Warden: Send + Sync + 'static {
@@ -66,8 +70,30 @@ impl Client {
         Self::new(kube::Client::new(service, "default"))
     }
 
-    pub fn from_config(config: kube::Config) -> Result<Self> {
+    pub fn from_config(mut config: kube::Config) -> Result<Self> {
+        if let Some(url) = config.proxy_url.take() {
+            let proxy = Proxy::new(&url.to_string(), &BTreeMap::new());
+            return Self::from_config_through(
+                config,
+                proxy.map_err(|error| Error::Config(error.into()))?,
+            );
+        }
         kube::Client::try_from(config).map(Self::new).map_err(|error| Error::Config(error.into()))
+    }
+
+    /// Goes through a proxy, whatever the configuration says about one.
+    pub fn from_config_through(config: kube::Config, proxy: Proxy) -> Result<Self> {
+        let unusable = |error: kube::Error| Error::Config(error.into());
+        let connector = Connector(Arc::new(proxy));
+        let connector =
+            config.rustls_https_connector_with_connector(connector).map_err(unusable)?;
+        let connection = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer().map_err(unusable)?)
+            .map_err(BoxError::from)
+            .service(connection);
+        Ok(Self::new(kube::Client::new(service, config.default_namespace)))
     }
 
     /// Uses a kubeconfig file, with its current context unless one is named.

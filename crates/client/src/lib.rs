@@ -1,8 +1,8 @@
 //! A Kubernetes client that works on objects of any kind, over HTTPS or straight into an API
 //! server of the same process. What it says and understands is the Kubernetes API and nothing else.
 //!
-//! Connections (kubeconfig, exec plugins, TLS, proxies) are those of [`kube`]; [`Client::kube`]
-//! gives access to them where typed requests are wanted.
+//! Connections (kubeconfig, exec plugins, TLS) are those of [`kube`], through proxies they are made
+//! by [`tunnel`]; [`Client::kube`] gives access to them where typed requests are wanted.
 
 mod api;
 mod connect;
@@ -10,6 +10,7 @@ mod discovery;
 mod error;
 mod object;
 pub mod request;
+pub mod tunnel;
 mod watch;
 
 pub use kube::client::Body;

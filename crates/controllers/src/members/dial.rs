@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use karmada_api::cluster::{Cluster, SECRET_CA_BUNDLE_KEY, SECRET_TOKEN_KEY};
 use karmada_apimachinery::Value;
 use karmada_client::Client;
+use karmada_client::tunnel::Proxy;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -25,14 +26,13 @@ impl Dial for Https {
         if !config.accept_invalid_certs {
             config.root_cert = Some(authorities(cluster, secret)?);
         }
-        if !cluster.spec.proxy_url.is_empty() {
-            let refuse = |_| DialError::BadProxy {
-                cluster: name.clone(),
-                proxy: cluster.spec.proxy_url.clone(),
-            };
-            config.proxy_url = Some(cluster.spec.proxy_url.parse().map_err(refuse)?);
+        let url = &cluster.spec.proxy_url;
+        if url.is_empty() {
+            return Client::from_config(config).map_err(connect);
         }
-        Client::from_config(config).map_err(connect)
+        let proxy = Proxy::new(url, &cluster.spec.proxy_header)
+            .map_err(|source| DialError::BadProxy { cluster: name.clone(), source })?;
+        Client::from_config_through(config, proxy).map_err(connect)
     }
 }
 
@@ -54,10 +54,12 @@ where
     F: Fn(&str, &str) -> Option<Client> + Send + Sync + 'static,
 {
     fn dial(&self, cluster: &Cluster, secret: Option<&Value>) -> Result<Client, DialError> {
-        match (self.0)(&cluster.spec.api_endpoint, &token(cluster, secret)?) {
-            Some(client) => Ok(client),
-            None => Https.dial(cluster, secret),
-        }
+        let own = match cluster.spec.proxy_url.is_empty() {
+            true => (self.0)(&cluster.spec.api_endpoint, &token(cluster, secret)?),
+            // Whoever asks for a way around wants it taken.
+            false => None,
+        };
+        own.map_or_else(|| Https.dial(cluster, secret), Ok)
     }
 }
 

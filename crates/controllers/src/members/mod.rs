@@ -11,6 +11,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::meta::Kind as _;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
+use karmada_client::tunnel::TunnelError;
 use karmada_client::{Client, Discovery, Object};
 use karmada_runtime::{Change, Informer, Informers, Manager, ObjectKey, Shutdown};
 use karmada_signal::Follow;
@@ -35,8 +36,8 @@ pub enum DialError {
     NoEndpoint(String),
     #[error("cluster {cluster}: the secret {secret} is missing or lacks token or caBundle")]
     NoCredentials { cluster: String, secret: String },
-    #[error("cluster {cluster}: the proxy {proxy} is no URL")]
-    BadProxy { cluster: String, proxy: String },
+    #[error("cluster {cluster}: {source}")]
+    BadProxy { cluster: String, source: TunnelError },
     #[error("cluster {cluster}: connect")]
     Connect { cluster: String, source: karmada_client::Error },
 }

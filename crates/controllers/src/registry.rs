@@ -35,6 +35,7 @@ const fn always(name: &'static str, start: fn(&Context)) -> Entry {
 pub const CONTROLLERS: &[Entry] = &[
     entry("cluster", true, false, cluster::lifecycle::start),
     entry("clusterStatus", true, true, cluster::status::start),
+    entry("remedy", true, false, cluster::remedy::start),
     entry("unifiedAuth", true, false, cluster::unified_auth::start),
     entry("binding", true, false, propagation::binding::start),
     entry("bindingStatus", true, false, status::binding::start),

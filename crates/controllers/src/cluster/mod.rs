@@ -4,14 +4,17 @@
 //! |---|---|
 //! | [`lifecycle`] | execution namespace, finalizer, taints by condition, removal |
 //! | [`monitor`] | a Pull cluster whose agent fell silent is Unknown |
+//! | [`remedy`] | the actions that Remedies ask for |
 //! | [`status`] | health, version, APIs, capacity, one lane per cluster |
 //! | [`unified_auth`] | who may reach through to a member may be impersonated there |
 
 mod capacity;
 mod health;
 pub(crate) mod lifecycle;
+mod metrics;
 mod modeling;
 mod monitor;
+pub(crate) mod remedy;
 pub(crate) mod status;
 pub(crate) mod unified_auth;
 

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use super::capacity::Capacity;
 use super::health::{self, Dampener, Health};
+use super::metrics::ClusterMetrics;
 use crate::context::Context;
 use crate::members::{Member, MemberChange, Unreachable};
 
@@ -45,6 +46,7 @@ struct Lane {
 pub(crate) fn start(context: &Context) {
     let clusters = super::informer(&context.informers);
     let lanes = Lanes::default();
+    let metrics = ClusterMetrics::new(&context.metrics);
     let (own, known, open) = (context.clone(), clusters.clone(), lanes.clone());
     // Weak, since the informer would keep itself alive through its own handler.
     let known = Arc::downgrade(&known);
@@ -55,8 +57,12 @@ pub(crate) fn start(context: &Context) {
             if let Some(lane) = lanes.remove(name) {
                 lane.shutdown.trigger();
             }
+            metrics.forget(name);
             return;
         };
+        if let Ok(cluster) = new.typed::<Cluster>() {
+            metrics.show(&cluster);
+        }
         if let Some(lane) = lanes.get(name) {
             if old.as_ref().is_none_or(|old| is_news(old, new)) {
                 lane.wake.notify_one();
@@ -65,7 +71,7 @@ pub(crate) fn start(context: &Context) {
         }
         let Some(clusters) = known.upgrade() else { return };
         let lane = Lane { wake: Arc::default(), shutdown: own.shutdown.child() };
-        let watch = Watch::new(&own, clusters, name);
+        let watch = Watch::new(&own, clusters, name, metrics.clone());
         let work = watch.run(lane.wake.clone());
         // A cluster is looked at by one task for as long as it is joined.
         lane.shutdown.spawn_until(work);
@@ -121,10 +127,16 @@ struct Watch {
     /// The APIs as they were read last, and of which connection.
     apis: Option<(Arc<Member>, Apis)>,
     backoff: Backoff,
+    metrics: ClusterMetrics,
 }
 
 impl Watch {
-    fn new(context: &Context, clusters: Arc<Informer>, name: &str) -> Self {
+    fn new(
+        context: &Context,
+        clusters: Arc<Informer>,
+        name: &str,
+        metrics: ClusterMetrics,
+    ) -> Self {
         let longest = context.options.cluster_status_update_frequency;
         Self {
             context: context.clone(),
@@ -134,6 +146,7 @@ impl Watch {
             count: None,
             apis: None,
             backoff: Backoff::new(PAUSE, longest, name),
+            metrics,
         }
     }
 
@@ -186,6 +199,7 @@ impl Watch {
                 return Ok(Some(period));
             }
         };
+        let began = tokio::time::Instant::now();
         let health = health::probe(&member.client, period).await;
         let ready = self.filter(&cluster, health.condition());
         if health != Health::Ready || !ready.is_true() {
@@ -194,6 +208,7 @@ impl Watch {
         }
         let (status, complete) = self.collect(&cluster, member).await?;
         self.write(&object, vec![complete, ready], Some(status)).await?;
+        self.metrics.looked(&self.name, began.elapsed());
         Ok(Some(period))
     }
 

@@ -10,6 +10,9 @@ use karmada_apiserver::pki::Pki;
 use karmada_runtime::Clock;
 use karmada_store::Store;
 
+use crate::pods::Timeline;
+use crate::workloads::AddressPool;
+
 /// A member cluster to be.
 #[derive(Clone)]
 pub struct Config {
@@ -29,6 +32,12 @@ pub struct Config {
     pub clock: Clock,
     /// What everything random is drawn from; ids come from the machine if it is zero.
     pub seed: u64,
+    /// Where addresses of load balancers come from; there are none unless given.
+    pub load_balancers: Option<AddressPool>,
+    /// How pods live that do not say otherwise themselves.
+    pub timeline: Timeline,
+    /// Addresses of this machine that stand for ports of pods when these are forwarded.
+    pub forwards: BTreeMap<u16, String>,
     /// How often nodes renew their leases; never if zero.
     pub heartbeat: Duration,
 }
@@ -46,6 +55,9 @@ impl Config {
             control: None,
             clock: Clock::real(),
             seed: 0,
+            load_balancers: None,
+            timeline: Timeline::default(),
+            forwards: BTreeMap::new(),
             heartbeat: Duration::from_secs(10),
         }
     }

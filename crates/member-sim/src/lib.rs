@@ -40,4 +40,6 @@ pub use control::{ControlError, set_faults};
 pub use faults::{Fault, Faults, Link, ParseFault, Trouble};
 pub use keys::Keyring;
 pub use network::Network;
+pub use pods::{ParseTimeline, Timeline};
 pub use sim::{Error, Sim};
+pub use workloads::{AddressPool, NoPool};

@@ -76,10 +76,10 @@ impl Sim {
         let plane = Plane::new(manager.clone(), Arc::new(keys));
         registry::start(&plane, registry::Role::Member, &[]);
         nodes::start(&manager, &faults, &config);
-        pods::start(&manager, &faults);
+        pods::start(&manager, &faults, &config.timeline);
         scheduler::start(&manager, &faults);
-        kubelet::serve(&server.handle(), &manager, &faults);
-        workloads::start(&manager);
+        kubelet::serve(&server.handle(), &manager, &faults, &config.forwards);
+        workloads::start(&manager, config.load_balancers);
         if let Some(path) = &config.control {
             control::serve(path, faults.clone(), &shutdown)
                 .map_err(|source| Error::Control { path: path.display().to_string(), source })?;

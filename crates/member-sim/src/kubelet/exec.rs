@@ -10,7 +10,7 @@ use karmada_apiserver::http::body::Body;
 use karmada_runtime::ObjectKey;
 
 use super::shell::Inside;
-use super::websocket::{self, Terminal};
+use super::terminal::{self, Terminal};
 use super::{Kubelets, log};
 
 /// What a terminal sends for the end of input and for an interruption.
@@ -37,7 +37,7 @@ pub(super) async fn run(
     let (tty, stdin) = (query.flag("tty") == Some(true), query.flag("stdin") == Some(true));
     let date = format_time(kubelets.clock.now());
     let inside = Inside::of(&pod, &connection.container, date);
-    websocket::accept(connection, async move |mut terminal| {
+    terminal::accept(connection, async move |mut terminal| {
         let is_shell = words.len() == 1
             && matches!(words[0].rsplit('/').next(), Some("sh" | "bash" | "ash" | "dash"));
         let echoes = words.len() == 1 && words[0].ends_with("cat");
@@ -130,7 +130,7 @@ pub(super) async fn attach(
     let since = log::running_since(&pod, &connection.container)?;
     let key = ObjectKey::new(connection.namespace.as_str(), connection.name.as_str());
     let container = connection.container.clone();
-    websocket::accept(connection, async move |mut terminal| {
+    terminal::accept(connection, async move |mut terminal| {
         let said = log::so_far(&pod, &container, since, kubelets.clock.now());
         terminal.print(said.as_bytes()).await;
         let more = log::follow(kubelets, (key, pod.uid().to_owned()), since, false);

@@ -1,12 +1,16 @@
-//! What the kubelets of simulated nodes answer: logs, commands, usage. Nothing runs, so logs tell of
+//! What the kubelets of simulated nodes answer: logs, commands, ports, usage. Nothing runs, so logs tell of
 //! the life of the container and commands meet a very small shell.
 
 mod exec;
+mod forward;
 mod log;
 mod metrics;
 mod shell;
+mod spdy;
+mod terminal;
 mod websocket;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -25,25 +29,30 @@ pub(super) struct Kubelets {
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
     faults: Faults,
+    /// Which address stands for a port of pods.
+    forwards: Arc<BTreeMap<u16, String>>,
 }
 
 /// Serves the subresources of pods that lead to their nodes, and `metrics.k8s.io`.
-pub(crate) fn serve(handle: &Handle, manager: &Manager, faults: &Faults) {
+pub(crate) fn serve(
+    handle: &Handle,
+    manager: &Manager,
+    faults: &Faults,
+    forwards: &BTreeMap<u16, String>,
+) {
     let kubelets = Kubelets {
         clock: manager.clock.clone(),
         pods: manager.informers.all(&crate::pods::gvr()),
         nodes: manager.informers.all(&nodes::gvr()),
         faults: faults.clone(),
+        forwards: Arc::new(forwards.clone()),
     };
     type Answer = fn(Kubelets, Connection) -> Connected;
     let answers: [(&str, Answer); 4] = [
         ("log", |kubelets, connection| log::answer(kubelets, connection).boxed()),
         ("exec", |kubelets, connection| exec::run(kubelets, connection).boxed()),
         ("attach", |kubelets, connection| exec::attach(kubelets, connection).boxed()),
-        ("portforward", |_, _| {
-            let why = "simulated pods have no ports to forward to";
-            futures::future::ready(Err(Status::unavailable(why))).boxed()
-        }),
+        ("portforward", |kubelets, connection| forward::open(kubelets, connection).boxed()),
     ];
     for (subresource, answer) in answers {
         let own = kubelets.clone();

@@ -9,7 +9,6 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use karmada_apimachinery::status::Status;
-use karmada_apimachinery::{Value, json};
 use karmada_apiserver::connect::Connection;
 use karmada_apiserver::http::body::{self, Body};
 use tokio_tungstenite::WebSocketStream;
@@ -18,7 +17,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
-const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+/// How the streams of a command can be laid.
+pub(super) const COMMANDS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 /// How long a client may take to close its side.
 const FAREWELL: Duration = Duration::from_secs(5);
 const STDIN: u8 = 0;
@@ -28,38 +28,32 @@ const ERROR: u8 = 3;
 /// Names a channel that the client has closed; since v5.
 const CLOSE: u8 = 255;
 
+/// A connection that was switched.
+pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
 /// The other end of a command.
-pub(super) struct Terminal {
-    socket: WebSocketStream<TokioIo<Upgraded>>,
-}
+pub(super) struct Terminal(pub(super) Socket);
 
 /// Answers the handshake; the session begins once the client's connection is ours.
 pub(super) fn accept<F>(
     mut connection: Connection,
-    session: impl FnOnce(Terminal) -> F + Send + 'static,
+    protocols: &[&'static str],
+    session: impl FnOnce(Socket) -> F + Send + 'static,
 ) -> Result<Response<Body>, Status>
 where
     F: Future<Output = ()> + Send,
 {
-    let wanted = connection.wants_upgrade().unwrap_or_default();
-    if !wanted.eq_ignore_ascii_case("websocket") {
-        let why =
-            "Upgrade request required: this server speaks WebSockets (kubectl 1.31 and newer do)";
-        return Err(Status::bad_request(why));
-    }
     let headers = connection.request.headers();
     let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
     let key = key.ok_or_else(|| Status::bad_request("Sec-WebSocket-Key is missing"))?;
-    let protocol = protocol(headers).ok_or_else(|| {
-        Status::bad_request(format!("one of the protocols {} is needed", PROTOCOLS.join(", ")))
-    })?;
+    let protocol = agreed(headers, header::SEC_WEBSOCKET_PROTOCOL, protocols)?;
     let upgrade = connection.upgrade();
     tokio::spawn(async move {
         match upgrade.await {
             Ok(upgraded) => {
                 let io = TokioIo::new(upgraded);
                 let socket = WebSocketStream::from_raw_socket(io, Role::Server, None).await;
-                session(Terminal { socket }).await;
+                session(socket).await;
             }
             Err(error) => tracing::debug!(%error, "no connection to take over"),
         }
@@ -76,21 +70,28 @@ where
     Ok(response)
 }
 
-fn protocol(headers: &HeaderMap) -> Option<&'static str> {
+/// The first of our protocols that the client offers too.
+pub(super) fn agreed(
+    headers: &HeaderMap,
+    offers: header::HeaderName,
+    ours: &[&'static str],
+) -> Result<&'static str, Status> {
     let offered: Vec<&str> = headers
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .get_all(offers)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .collect();
-    PROTOCOLS.into_iter().find(|protocol| offered.contains(protocol))
+    ours.iter().copied().find(|protocol| offered.contains(protocol)).ok_or_else(|| {
+        Status::bad_request(format!("one of the protocols {} is needed", ours.join(", ")))
+    })
 }
 
 impl Terminal {
     /// Waits for what the client types; nothing when it types no more.
     pub(super) async fn read(&mut self) -> Option<Bytes> {
-        while let Some(Ok(message)) = self.socket.next().await {
+        while let Some(Ok(message)) = self.0.next().await {
             let data = match message {
                 Message::Binary(data) => data,
                 Message::Text(text) => Bytes::copy_from_slice(text.as_bytes()),
@@ -111,7 +112,7 @@ impl Terminal {
         let mut message = Vec::with_capacity(data.len() + 1);
         message.push(channel);
         message.extend_from_slice(data);
-        self.socket.send(Message::Binary(message.into())).await.is_ok()
+        self.0.send(Message::Binary(message.into())).await.is_ok()
     }
 
     /// Shows something; whether anybody is still there to see it.
@@ -125,26 +126,13 @@ impl Terminal {
 
     /// Tells how the command ended and closes the connection.
     pub(super) async fn exit(mut self, code: i32) {
-        let status = exit_status(code);
+        let status = super::terminal::exit_status(code);
         self.send(ERROR, status.to_string().as_bytes()).await;
         // Without a code clients take the end for a failure.
         let normal = CloseFrame { code: CloseCode::Normal, reason: "".into() };
-        drop(self.socket.close(Some(normal)).await);
+        drop(self.0.close(Some(normal)).await);
         // The client closes its side; what it still sends is of no interest.
-        let rest = async { while let Some(Ok(_)) = self.socket.next().await {} };
+        let rest = async { while let Some(Ok(_)) = self.0.next().await {} };
         drop(tokio::time::timeout(FAREWELL, rest).await);
     }
-}
-
-fn exit_status(code: i32) -> Value {
-    if code == 0 {
-        return json!({"metadata": {}, "status": "Success"});
-    }
-    json!({
-        "metadata": {},
-        "status": "Failure",
-        "message": format!("command terminated with non-zero exit code: exit status {code}"),
-        "reason": "NonZeroExitCode",
-        "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
-    })
 }

@@ -15,6 +15,11 @@
 //! | `stop-delay: 3s` | it takes so long to stop, within its grace period |
 //! | `hold: "true"` | it stays bound and Pending |
 //!
+//! A duration may be a range, `1s-5s`: each pod draws its own. [`Timeline`] says the same for all
+//! pods of a member that do not say otherwise themselves, [`Timeline::general`] is one that takes
+//! its time. kwok's `pod-ready.stage.kwok.x-k8s.io/delay`, `pod-complete…` and `pod-delete…` are
+//! understood as `start-delay`, `run-for` and `stop-delay`.
+//!
 //! Pods of a Job succeed after a second, unless they run the pause image or sleep for 100 seconds or
 //! more. Faults of the member act on top ([`crate::Faults`]).
 
@@ -40,6 +45,7 @@ use addresses::Addresses;
 use events::Notes;
 use life::{Machine, Plan, Step};
 use script::Script;
+pub use script::{ParseTimeline, Timeline};
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -55,6 +61,7 @@ struct Ctx {
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
     faults: Faults,
+    timeline: Timeline,
     addresses: Addresses,
     notes: Notes,
 }
@@ -64,7 +71,7 @@ pub(crate) fn gvr() -> Gvr {
 }
 
 /// Starts the kubelets of all simulated nodes.
-pub(crate) fn start(manager: &Manager, faults: &Faults) {
+pub(crate) fn start(manager: &Manager, faults: &Faults, timeline: &Timeline) {
     let (pods, nodes) = (manager.informers.all(&gvr()), manager.informers.all(&nodes::gvr()));
     let controller = Controller::new("kubelet", &manager.metrics).workers(4);
     let queue = controller.queue().clone();
@@ -75,6 +82,7 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
         pods: pods.clone(),
         nodes: nodes.clone(),
         faults: faults.clone(),
+        timeline: timeline.clone(),
         addresses: Addresses::default(),
         notes: Notes::new(manager),
     });
@@ -125,7 +133,7 @@ impl Ctx {
         (node, host): &(Arc<Object>, String),
         now: Timestamp,
     ) -> Plan {
-        let script = Script::of(pod, &self.faults.current());
+        let script = Script::of(pod, &self.timeline, &self.faults.current());
         let address = || self.addresses.lend(object, node, host, pod);
         let machine = Machine { host: host.clone(), address: &address };
         life::advance(pod, &script, now, &machine)

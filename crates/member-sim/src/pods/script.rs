@@ -1,5 +1,8 @@
 //! What is to happen to a pod, by its annotations, its owner and the faults of the member.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::str::FromStr;
 use std::time::Duration;
 
 use karmada_apimachinery::Value;
@@ -8,6 +11,89 @@ use karmada_apimachinery::selector::LabelSelector;
 use karmada_apimachinery::time::parse_go_duration;
 
 use crate::faults::Trouble;
+
+/// What annotations can say, for pods that have none; see [`crate::pods`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timeline(BTreeMap<String, String>);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseTimeline {
+    #[error("there is no {0:?} in the life of a pod; known are {known}", known = KNOWN.join(", "))]
+    Unknown(String),
+    #[error("{0}: a duration such as 2s, or a range such as 1s-5s, is needed")]
+    Duration(String),
+}
+
+const DELAYS: [&str; 4] = ["start-delay", "ready-delay", "run-for", "stop-delay"];
+const KNOWN: [&str; 9] = [
+    "start-delay",
+    "ready-delay",
+    "run-for",
+    "stop-delay",
+    "exit-code",
+    "exit-reason",
+    "crash-loop",
+    "image-pull",
+    "hold",
+];
+
+impl Timeline {
+    /// Pods that take one to five seconds for everything.
+    pub fn general() -> Self {
+        let slowly = |name: &str| (name.to_owned(), "1s-5s".to_owned());
+        Self(["start-delay", "ready-delay", "stop-delay"].map(slowly).into())
+    }
+}
+
+impl FromStr for Timeline {
+    type Err = ParseTimeline;
+
+    /// Reads `general` or a list such as `start-delay=2s,crash-loop=true`.
+    fn from_str(text: &str) -> Result<Self, ParseTimeline> {
+        if text == "general" {
+            return Ok(Self::general());
+        }
+        let mut timeline = BTreeMap::new();
+        for entry in text.split(',').filter(|entry| !entry.is_empty()) {
+            let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
+            if !KNOWN.contains(&name) || value.is_empty() {
+                return Err(ParseTimeline::Unknown(entry.to_owned()));
+            }
+            if DELAYS.contains(&name) && draw(value, "").is_none() {
+                return Err(ParseTimeline::Duration(entry.to_owned()));
+            }
+            timeline.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(Self(timeline))
+    }
+}
+
+/// Reads a duration; of a range the one that belongs to this pod, always the same.
+fn draw(text: &str, uid: &str) -> Option<Duration> {
+    let parse = |text: &str| -> Option<Duration> {
+        parse_go_duration(text).ok().and_then(|duration| duration.try_into().ok())
+    };
+    match text.split_once('-') {
+        None => parse(text),
+        Some((least, most)) => {
+            let (least, most) = (parse(least)?, parse(most)?);
+            let mut hasher = DefaultHasher::new();
+            uid.hash(&mut hasher);
+            let share = (hasher.finish() >> 32) as f64 / f64::from(u32::MAX);
+            Some(least + most.checked_sub(least)?.mul_f64(share))
+        }
+    }
+}
+
+// Compat: how kwok lets a pod choose the delays of its stages.
+fn kwok_stage(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "start-delay" => "pod-ready.stage.kwok.x-k8s.io/delay",
+        "run-for" => "pod-complete.stage.kwok.x-k8s.io/delay",
+        "stop-delay" => "pod-delete.stage.kwok.x-k8s.io/delay",
+        _ => return None,
+    })
+}
 
 /// How containers end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +118,13 @@ pub(super) struct Script {
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Script {
-    pub(super) fn of(pod: &Value, trouble: &Trouble) -> Self {
-        let annotation = |name: &str| pod.annotation(&format!("sim.karmada.io/{name}"));
-        let duration = |name: &str| -> Option<Duration> {
-            parse_go_duration(annotation(name)?).ok().and_then(|d| d.try_into().ok())
+    pub(super) fn of(pod: &Value, timeline: &Timeline, trouble: &Trouble) -> Self {
+        let annotation = |name: &str| {
+            let own = pod.annotation(&format!("sim.karmada.io/{name}"));
+            let own = own.or_else(|| pod.annotation(kwok_stage(name)?));
+            own.or_else(|| timeline.0.get(name).map(String::as_str))
         };
+        let duration = |name: &str| -> Option<Duration> { draw(annotation(name)?, pod.uid()) };
         Self {
             start_delay: duration("start-delay").unwrap_or_default(),
             ready_delay: duration("ready-delay").unwrap_or_default(),
@@ -101,4 +189,48 @@ fn missing_image(pod: &Value, trouble: &Trouble, pull: Option<&str>) -> Option<S
     let missing =
         |image: &&str| pull == Some("never") || trouble.images_never_pulled.contains(*image);
     images.find(missing).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+
+    #[test]
+    fn a_timeline_is_what_pods_do_that_do_not_say_otherwise() {
+        let timeline: Timeline = "start-delay=2s,stop-delay=1s-5s".parse().unwrap();
+        let script = |annotations: Value| {
+            let pod = json!({"metadata": {"uid": "u", "annotations": annotations}});
+            Script::of(&pod, &timeline, &Trouble::default())
+        };
+        let (plain, own) = (script(json!({})), script(json!({"sim.karmada.io/start-delay": "7s"})));
+        assert_eq!(plain.start_delay, Duration::from_secs(2));
+        assert_eq!(own.start_delay, Duration::from_secs(7));
+        let kwok = script(json!({"pod-ready.stage.kwok.x-k8s.io/delay": "3s"}));
+        assert_eq!(kwok.start_delay, Duration::from_secs(3));
+        assert_eq!(plain.stop_delay, own.stop_delay, "the same pod draws the same");
+        let (least, most) = (Duration::from_secs(1), Duration::from_secs(5));
+        assert!((least..=most).contains(&plain.stop_delay), "{:?}", plain.stop_delay);
+        let drawn: Vec<_> =
+            (0..50).filter_map(|pod| draw("1s-5s", &format!("pod-{pod}"))).collect();
+        assert!(
+            drawn.iter().any(|one| *one < least * 2) && drawn.iter().any(|one| *one > least * 4)
+        );
+    }
+
+    #[test]
+    fn timelines_are_read_as_the_command_line_spells_them() {
+        assert_eq!("general".parse(), Ok(Timeline::general()));
+        let unknown = |text: &str| Err(ParseTimeline::Unknown(text.to_owned()));
+        let duration = |text: &str| Err(ParseTimeline::Duration(text.to_owned()));
+        let cases = [
+            ("fly=1s", unknown("fly=1s")),
+            ("run-for", unknown("run-for")),
+            ("run-for=soon", duration("run-for=soon")),
+            ("start-delay=5s-1s", duration("start-delay=5s-1s")),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<Timeline>(), expected, "{text}");
+        }
+    }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::Object;
+use karmada_runtime::ObjectKey;
 
 use super::affinity;
 use super::fit::{self, Amounts};
+use super::preemption::{self, Preemption};
 use super::verdict::{self, Refusal};
 use crate::workloads::pods::Pod;
 
@@ -20,7 +22,7 @@ pub(crate) struct Ledger {
     places: HashMap<String, String>,
 }
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Node {
     /// Pods may be seen before their node is.
     pub(super) known: bool,
@@ -31,16 +33,29 @@ pub(super) struct Node {
     pub(super) allocatable: Amounts,
     pub(super) used: Amounts,
     pub(super) pods: HashMap<String, Placed>,
+    /// Pods that others were asked to leave for, by uid: the room is theirs.
+    nominated: HashMap<String, (i64, Amounts)>,
 }
 
 /// A pod on a node.
+#[derive(Clone)]
 pub(super) struct Placed {
+    pub(super) key: ObjectKey,
+    /// It leaves already.
+    pub(super) terminating: bool,
     pub(super) namespace: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) requests: Amounts,
     pub(super) priority: i64,
     pub(super) host_ports: Vec<(String, i64)>,
     pub(super) anti_affinity: Vec<Value>,
+}
+
+/// Why a pod has no place, and how it could get one.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) why: String,
+    pub(super) preemption: Option<Preemption>,
 }
 
 /// What a change of a pod means for scheduling.
@@ -98,11 +113,18 @@ impl Ledger {
             self.remove_pod(object.uid());
             self.put(object, &object.value(), &pod.spec().node_name);
         }
+        let node = self.nodes.get_mut(&pod.spec().node_name);
+        if let Some(placed) = node.and_then(|node| node.pods.get_mut(object.uid())) {
+            placed.terminating = object.is_being_deleted();
+        }
         Taken::Placed
     }
 
     fn put(&mut self, object: &Object, pod: &Value, node: &str) {
+        self.denominate(object.uid());
         let placed = Placed {
+            key: ObjectKey::of(object),
+            terminating: object.is_being_deleted(),
             namespace: object.namespace().to_owned(),
             labels: object.meta().labels.clone(),
             requests: fit::requests(pod),
@@ -114,6 +136,17 @@ impl Ledger {
         fit::add(&mut entry.used, &placed.requests);
         entry.pods.insert(object.uid().to_owned(), placed);
         self.places.insert(object.uid().to_owned(), node.to_owned());
+    }
+
+    fn denominate(&mut self, uid: &str) {
+        self.nodes.values_mut().for_each(|node| drop(node.nominated.remove(uid)));
+    }
+
+    /// Forgets a pod that waits; whether room was kept for it.
+    pub(super) fn forget(&mut self, uid: &str) -> bool {
+        let kept = self.nodes.values().any(|node| node.nominated.contains_key(uid));
+        self.denominate(uid);
+        kept
     }
 
     /// Forgets a pod; whether it had a place.
@@ -133,7 +166,7 @@ impl Ledger {
         object: &Object,
         pod: &Value,
         full: bool,
-    ) -> Result<String, String> {
+    ) -> Result<String, Refused> {
         let wanted = Wanted::of(object, pod);
         let nodes: Vec<&Node> = self.nodes.values().filter(|node| node.known).collect();
         let spread = affinity::Spread::of(&wanted, &nodes);
@@ -150,31 +183,65 @@ impl Ledger {
                 }
             }
         }
-        match best.map(|(_, node)| node.name.clone()) {
-            Some(name) => {
-                self.put(object, pod, &name);
-                Ok(name)
-            }
-            None => Err(verdict::explain(&wanted, nodes.len(), &refusals)),
+        if let Some(name) = best.map(|(_, node)| node.name.clone()) {
+            self.put(object, pod, &name);
+            return Ok(name);
         }
+        let why = verdict::explain(&wanted, nodes.len(), &refusals);
+        let can_preempt = wanted.preempts && refusals.iter().any(Refusal::has_victims);
+        if !can_preempt || self.is_awaited(&wanted) {
+            return Err(Refused { why, preemption: None });
+        }
+        let preemption = preemption::plan(&wanted, &nodes, full);
+        if let Some(Preemption { node, .. }) = &preemption {
+            let room = (wanted.priority, wanted.requests.clone());
+            self.denominate(object.uid());
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.nominated.insert(object.uid().to_owned(), room);
+            }
+        }
+        Err(Refused { why, preemption })
+    }
+
+    /// Whether somebody leaves for this pod already.
+    fn is_awaited(&self, wanted: &Wanted<'_>) -> bool {
+        let mut nominated =
+            self.nodes.values().filter(|node| node.nominated.contains_key(wanted.uid));
+        let leaves = |pod: &Placed| pod.terminating && pod.priority < wanted.priority;
+        nominated.any(|node| node.pods.values().any(leaves))
+    }
+}
+
+impl Node {
+    /// Room kept for other pods that go first: how many, and how much.
+    pub(super) fn kept(&self, wanted: &Wanted<'_>) -> (i64, Amounts) {
+        let mut kept = (0, Amounts::new());
+        for (uid, (priority, requests)) in &self.nominated {
+            if uid != wanted.uid && *priority >= wanted.priority {
+                kept.0 += 1;
+                fit::add(&mut kept.1, requests);
+            }
+        }
+        kept
     }
 }
 
 /// A pod that looks for a node.
 pub(super) struct Wanted<'a> {
+    pub(super) uid: &'a str,
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a str,
     pub(super) labels: &'a BTreeMap<String, String>,
     pub(super) requests: Amounts,
     pub(super) priority: i64,
     pub(super) host_ports: Vec<(String, i64)>,
-    /// The uid of its controller: pods of one are spread.
     pub(super) preempts: bool,
 }
 
 impl<'a> Wanted<'a> {
     fn of(object: &'a Object, pod: &'a Value) -> Self {
         Self {
+            uid: object.uid(),
             pod,
             namespace: object.namespace(),
             labels: &object.meta().labels,

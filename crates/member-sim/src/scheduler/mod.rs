@@ -4,6 +4,7 @@
 mod affinity;
 mod fit;
 mod ledger;
+mod preemption;
 mod verdict;
 
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Client, Object, Patch, PatchOptions};
+use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
 use karmada_runtime::{
     Action, Change, Clock, Controller, Informer, Manager, ObjectKey, Queue, Recorder,
 };
@@ -21,7 +22,8 @@ use parking_lot::Mutex;
 use crate::faults::Faults;
 use crate::{nodes, pods};
 pub(crate) use affinity::tolerates;
-use ledger::Ledger;
+use ledger::{Ledger, Refused};
+use preemption::{Preemption, Victim};
 
 const NAME: &str = "default-scheduler";
 
@@ -29,6 +31,8 @@ const NAME: &str = "default-scheduler";
 enum Error {
     #[error("bind pod {pod} to {node}")]
     Bind { pod: ObjectKey, node: String, source: karmada_client::Error },
+    #[error("make room for pod {pod}")]
+    Preempt { pod: ObjectKey, source: karmada_client::Error },
     #[error("report that pod {pod} does not fit")]
     Report { pod: ObjectKey, source: karmada_client::Error },
 }
@@ -93,7 +97,8 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
         }
         Change::Deleted(pod) => {
             woken.keys.lock().remove(&ObjectKey::of(pod));
-            if ledger.lock().remove_pod(pod.uid()) {
+            let mut ledger = ledger.lock();
+            if ledger.remove_pod(pod.uid()) | ledger.forget(pod.uid()) {
                 woken.wake();
             }
         }
@@ -118,7 +123,13 @@ async fn schedule(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let verdict = ctx.ledger.lock().place(&object, &pod, full);
     match verdict {
         Ok(node) => ctx.bind(&key, &object, &node).await,
-        Err(why) => ctx.refuse(&key, &object, &pod, &why).await,
+        Err(refused) => {
+            let action = ctx.refuse(&key, &object, &pod, &refused).await?;
+            if let Some(preemption) = &refused.preemption {
+                ctx.preempt(&key, &object, preemption).await?;
+            }
+            Ok(action)
+        }
     }
 }
 
@@ -163,15 +174,17 @@ impl Ctx {
         key: &ObjectKey,
         object: &Object,
         pod: &Value,
-        why: &str,
+        Refused { why, preemption }: &Refused,
     ) -> Result<Action, Error> {
         self.waiting.keys.lock().insert(key.clone());
         let conditions = pod.list_at(&["status", "conditions"]);
         let old = conditions.iter().find(|condition| condition["type"] == "PodScheduled");
         let is_noted = |old: &Value| {
-            old["status"] == "False" && old["reason"] == "Unschedulable" && old["message"] == why
+            old["status"] == "False"
+                && old["reason"] == "Unschedulable"
+                && old["message"] == why.as_str()
         };
-        if old.is_some_and(is_noted) {
+        if old.is_some_and(is_noted) && preemption.is_none() {
             return Ok(Action::AwaitChange);
         }
         let since = old.filter(|old| old["status"] == "False");
@@ -182,15 +195,53 @@ impl Ctx {
             "lastProbeTime": null, "lastTransitionTime": since.unwrap_or(&now),
             "observedGeneration": pod.i64_at(&["metadata", "generation"]),
         });
-        let patch =
+        let mut patch =
             json!({"metadata": {"uid": object.uid()}, "status": {"conditions": [condition]}});
+        if let Some(Preemption { node, .. }) = preemption {
+            patch["status"]["nominatedNodeName"] = node.as_str().into();
+        }
         let api = self.client.api(&pods::gvr()).namespaced(&key.namespace);
         let (patch, options) = (Patch::Strategic(patch), PatchOptions::default());
         match api.patch_subresource(&key.name, "status", &patch, &options).await {
-            Ok(_) => self.recorder.warning(object, "FailedScheduling", why),
+            Ok(_) => self.recorder.warning(object, "FailedScheduling", why.as_str()),
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(source) => return Err(Error::Report { pod: key.clone(), source }),
         }
         Ok(Action::AwaitChange)
+    }
+
+    /// Asks the pods in the way to leave.
+    async fn preempt(
+        &self,
+        key: &ObjectKey,
+        object: &Object,
+        Preemption { node, victims }: &Preemption,
+    ) -> Result<(), Error> {
+        let failed = |source| Error::Preempt { pod: key.clone(), source };
+        for Victim { key, uid } in victims {
+            let Some(victim) = self.pods.cache().get(key).filter(|pod| pod.uid() == uid) else {
+                continue;
+            };
+            if victim.is_being_deleted() {
+                continue;
+            }
+            let api = self.client.api(&pods::gvr()).namespaced(&key.namespace);
+            let generation = victim.value().i64_at(&["metadata", "generation"]);
+            let condition = preemption::disruption(&format_time(self.clock.now()), generation);
+            let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}});
+            let (patch, options) = (Patch::Strategic(patch), PatchOptions::default());
+            match api.patch_subresource(&key.name, "status", &patch, &options).await {
+                Err(error) if error.is_not_found() || error.is_conflict() => continue,
+                other => other.map(drop).map_err(failed)?,
+            }
+            let options = DeleteOptions { uid: Some(uid.clone()), ..DeleteOptions::default() };
+            match api.delete(&key.name, &options).await {
+                Err(error) if error.is_not_found() || error.is_conflict() => continue,
+                other => other.map(drop).map_err(failed)?,
+            }
+            let why = format!("Preempted by pod {} on node {node}", object.uid());
+            self.recorder.normal(&*victim, "Preempted", why);
+        }
+        Ok(())
     }
 }

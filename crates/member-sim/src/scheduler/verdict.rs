@@ -15,6 +15,13 @@ pub(super) struct Refusal {
     victims: bool,
 }
 
+impl Refusal {
+    /// Whether the pod could take the place of others.
+    pub(super) fn has_victims(&self) -> bool {
+        self.resolvable && self.victims
+    }
+}
+
 pub(super) fn check(
     wanted: &Wanted<'_>,
     node: &Node,
@@ -73,12 +80,14 @@ fn tolerates_unschedulable(wanted: &Wanted<'_>) -> bool {
 fn lacking(wanted: &Wanted<'_>, node: &Node, full: bool) -> Vec<String> {
     let mut reasons = Vec::new();
     let places = node.allocatable.get("pods").copied().unwrap_or_default();
-    if full || i64::try_from(node.pods.len()).unwrap_or(i64::MAX) >= places {
+    let (others, kept) = node.kept(wanted);
+    if full || i64::try_from(node.pods.len()).unwrap_or(i64::MAX).saturating_add(others) >= places {
         reasons.push("Too many pods".to_owned());
     }
     for (name, amount) in &wanted.requests {
         let has = node.allocatable.get(name).copied().unwrap_or_default();
-        let used = node.used.get(name).copied().unwrap_or_default();
+        let used = node.used.get(name).copied().unwrap_or_default()
+            + kept.get(name).copied().unwrap_or_default();
         if *amount > has - used {
             reasons.push(format!("Insufficient {name}"));
         }

@@ -20,6 +20,8 @@ mod storage;
 
 use karmada_runtime::Manager;
 
+pub use services::load_balancer::{AddressPool, NoPool};
+
 /// One controller: its name as `kube-controller-manager --controllers` spells it, and its start.
 pub struct Entry {
     pub name: &'static str,
@@ -48,8 +50,11 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry { name: "replicationcontroller-controller", start: replicaset::start_replication_controller },
 ];
 
-/// Starts all of them.
-pub fn start(manager: &Manager) {
+/// Starts all of them, and with a pool of addresses what a cloud adds.
+pub(crate) fn start(manager: &Manager, pool: Option<AddressPool>) {
+    if let Some(pool) = pool {
+        services::load_balancer::start(manager, pool);
+    }
     for entry in CONTROLLERS {
         tracing::debug!(controller = entry.name, "starting");
         (entry.start)(manager);

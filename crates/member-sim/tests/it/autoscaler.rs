@@ -6,6 +6,7 @@ use karmada_client::DeleteOptions;
 
 use crate::member::{api, eventually, eventually_is, start};
 
+// Shows: SIM-5, SIM-8
 #[tokio::test(start_paused = true)]
 async fn a_busy_deployment_grows_and_an_idle_one_shrinks_later() {
     let member = start(3).await;
@@ -41,6 +42,7 @@ async fn a_busy_deployment_grows_and_an_idle_one_shrinks_later() {
     member.stop().await;
 }
 
+// Shows: SIM-10
 #[tokio::test(start_paused = true)]
 async fn a_claim_gets_a_volume_that_goes_with_it() {
     let member = start(1).await;

@@ -13,6 +13,7 @@ fn ready(node: &Value) -> String {
     ready["status"].as_str().unwrap().to_owned()
 }
 
+// Shows: SIM-2
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_down_is_unknown_and_loses_its_pods_after_five_minutes() {
     let member = start(2).await;
@@ -46,6 +47,7 @@ fn waiting(pod: &Value) -> &str {
         .unwrap_or_default()
 }
 
+// Shows: SIM-4
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_backs_off_and_recovers() {
     let member = start(1).await;

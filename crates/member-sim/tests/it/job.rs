@@ -11,6 +11,7 @@ fn template() -> Value {
     json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}})
 }
 
+// Shows: SIM-3, SIM-5
 #[tokio::test(start_paused = true)]
 async fn an_indexed_job_completes_every_index_and_counts_each_once() {
     let member = start(2).await;
@@ -31,6 +32,7 @@ async fn an_indexed_job_completes_every_index_and_counts_each_once() {
     member.stop().await;
 }
 
+// Shows: SIM-5
 #[tokio::test(start_paused = true)]
 async fn a_cron_job_makes_a_job_each_time_and_keeps_the_last_three() {
     let member = start(1).await;

@@ -39,6 +39,7 @@ impl Kubectl {
     }
 }
 
+// Shows: SIM-3, SIM-5, SIM-8, SIM-9
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_deploys_rolls_back_drains_and_looks_inside() {
     if Command::new("kubectl").arg("version").arg("--client").output().is_err() {

@@ -7,6 +7,7 @@ mod faults;
 mod job;
 mod kubectl;
 mod member;
+mod scheduling;
 mod services;
 mod start;
 mod statefulset;

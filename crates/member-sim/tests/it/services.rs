@@ -14,6 +14,7 @@ fn workload(kind: &str, name: &str) -> Value {
                 "ports": [{"name": "http", "containerPort": 8080}]}]}}}})
 }
 
+// Shows: SIM-7
 #[tokio::test(start_paused = true)]
 async fn endpoints_follow_the_pods_of_a_service() {
     let member = start(2).await;
@@ -44,6 +45,7 @@ async fn endpoints_follow_the_pods_of_a_service() {
     member.stop().await;
 }
 
+// Shows: SIM-5
 #[tokio::test(start_paused = true)]
 async fn a_budget_lets_go_of_no_more_than_it_allows() {
     let member = start(2).await;
@@ -80,6 +82,7 @@ async fn a_budget_lets_go_of_no_more_than_it_allows() {
     member.stop().await;
 }
 
+// Shows: SIM-5
 #[tokio::test(start_paused = true)]
 async fn a_daemon_runs_on_every_node_that_takes_it() {
     let member = start(3).await;

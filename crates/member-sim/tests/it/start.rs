@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::member::{api, config, eventually_is, start};
 
+// Shows: SIM-1, SIM-2
 #[tokio::test(start_paused = true)]
 async fn a_member_has_ready_nodes_and_beating_leases() {
     let member = start(2).await;

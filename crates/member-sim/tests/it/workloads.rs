@@ -61,6 +61,7 @@ async fn images(member: &Sim) -> Vec<String> {
     images
 }
 
+// Shows: SIM-3, SIM-5
 #[tokio::test(start_paused = true)]
 async fn a_deployment_of_a_hundred_is_ready_within_two_seconds() {
     let member = start(3).await;
@@ -159,6 +160,7 @@ async fn recreate_has_no_two_templates_at_once() {
     member.stop().await;
 }
 
+// Shows: SIM-6
 #[tokio::test(start_paused = true)]
 async fn pods_that_fit_nowhere_say_why_until_they_fit() {
     let member = start(3).await;

@@ -4,5 +4,6 @@
 pub(crate) mod api_server;
 mod backends;
 pub(crate) mod endpoints;
+pub(crate) mod load_balancer;
 pub(crate) mod mirroring;
 pub(crate) mod slices;

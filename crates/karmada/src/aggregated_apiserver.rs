@@ -29,6 +29,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use tokio::net::TcpListener;
 
+use crate::cluster_proxy;
 use crate::component::{CommonUnused, parse_gates, stop_requested, tell_unused};
 
 /// Where an API server publishes whom its aggregated servers are to believe.
@@ -109,7 +110,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         None => Client::infer().await,
     };
     let client = client.context("reach the API server")?;
-    let published = published(&client.with_user_agent("karmada-aggregated-apiserver")).await?;
+    let client = client.with_user_agent("karmada-aggregated-apiserver");
+    let published = published(&client).await?;
     let (store, _lock) = open_store(args.data_dir.as_deref())?;
     let pki = Pki::open(certificates(&args), Timestamp::now())?;
     let tokens = Arc::new(TokenIssuer::new("karmada", pki.service_account_key()?, Vec::new()));
@@ -136,6 +138,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         builder = builder.native(native);
     }
     let server = builder.start().await?;
+    cluster_proxy::serve_behind(&server.handle(), client);
     tracing::info!(%address, "serving clusters");
     tokio::select! {
         () = server.serve(listener, Arc::new(ArcSwap::new(tls))) => {}

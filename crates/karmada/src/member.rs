@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use karmada_apiserver::pki::write_private;
-use karmada_member_sim::{Config, Nodes, Sim, set_faults};
+use karmada_member_sim::{AddressPool, Config, Nodes, Sim, Timeline, set_faults};
 
 use crate::apiserver::terminated;
 use crate::up::default_data_dir;
@@ -60,6 +60,17 @@ struct MemberArgs {
     /// The zone its nodes are labelled with
     #[arg(long, default_value = "")]
     zone: String,
+    /// How pods live that do not say otherwise by annotations: start-delay, ready-delay, run-for,
+    /// stop-delay (2s, or 1s-5s to draw from), exit-code, exit-reason, crash-loop, image-pull, hold;
+    /// `general` takes one to five seconds for everything
+    #[arg(long, value_name = "NAME=VALUE,…", default_value = "", hide_default_value = true)]
+    scripted: Timeline,
+    /// Where addresses of load balancers and Ingresses come from; they wait for ever unless given
+    #[arg(long, value_name = "CIDR")]
+    load_balancers: Option<AddressPool>,
+    /// What port forwards to this port of any pod lead to; a server that names the pod unless given
+    #[arg(long, value_name = "PORT=HOST:PORT", value_parser = parse_forward)]
+    forward: Vec<(u16, String)>,
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     bind_address: IpAddr,
@@ -105,6 +116,16 @@ impl Files {
     }
 }
 
+/// Reads `8080=127.0.0.1:9000`.
+fn parse_forward(text: &str) -> Result<(u16, String), String> {
+    let parsed = text.split_once('=').and_then(|(port, address)| {
+        let (host, target) = address.rsplit_once(':')?;
+        target.parse::<u16>().ok().filter(|_| !host.is_empty())?;
+        Some((port.parse().ok()?, address.to_owned()))
+    });
+    parsed.ok_or_else(|| "a port and an address such as 8080=127.0.0.1:9000 are needed".to_owned())
+}
+
 fn data_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     given.or_else(default_data_dir).context("find the user's data directory; give --data-dir")
 }
@@ -126,6 +147,9 @@ async fn serve(args: MemberArgs) -> anyhow::Result<()> {
         listen: Some(SocketAddr::new(args.bind_address, args.secure_port)),
         pki_dir: Some(files.pki),
         control: Some(files.control),
+        timeline: args.scripted,
+        load_balancers: args.load_balancers,
+        forwards: args.forward.into_iter().collect(),
         ..Config::named(&args.name)
     };
     let member = Sim::start(config).await?;

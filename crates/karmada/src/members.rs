@@ -16,7 +16,7 @@ use karmada_apiserver::pki::write_private;
 use karmada_cli::registration::{self, Access, Join};
 use karmada_client::Client;
 use karmada_controllers::members::{self, Dial};
-use karmada_member_sim::{Config, Nodes, Sim};
+use karmada_member_sim::{AddressPool, Config, Nodes, Sim, Timeline};
 use karmada_store::Embedded;
 
 use crate::cluster_proxy::Shortcut;
@@ -35,6 +35,20 @@ pub(crate) struct MemberArgs {
     /// Nodes of each simulated member when it is first started
     #[arg(long, value_name = "N", default_value_t = 3)]
     member_nodes: usize,
+    /// Where addresses of load balancers of the simulated members come from, each its own part of it
+    #[arg(long, value_name = "CIDR")]
+    member_load_balancers: Option<AddressPool>,
+    /// How pods of the simulated members live; see `karmada member --scripted`
+    #[arg(long, value_name = "NAME=VALUE,…", default_value = "", hide_default_value = true)]
+    member_scripted: Timeline,
+}
+
+impl MemberArgs {
+    fn load_balancers_of(&self, place: usize) -> anyhow::Result<Option<AddressPool>> {
+        let Some(pool) = self.member_load_balancers else { return Ok(None) };
+        let part = pool.part(u32::try_from(place)?, u32::try_from(self.members)?);
+        Ok(Some(part.context("--member-load-balancers is too small for so many members")?))
+    }
 }
 
 /// The members that run in this process.
@@ -51,7 +65,7 @@ impl Members {
         let names: Vec<String> =
             (1..=args.members).map(|number| format!("member{number}")).collect();
         let starts = names.iter().enumerate().map(|(place, name)| {
-            let started = members.start_one(name, place, args.member_nodes);
+            let started = members.start_one(name, place, args);
             started.map(move |sim| sim.with_context(|| format!("start the member {name}")))
         });
         let sims = futures::future::try_join_all(starts).await?;
@@ -59,17 +73,20 @@ impl Members {
         Ok(members)
     }
 
-    async fn start_one(&self, name: &str, place: usize, nodes: usize) -> anyhow::Result<Sim> {
+    async fn start_one(&self, name: &str, place: usize, args: &MemberArgs) -> anyhow::Result<Sim> {
         let files = Files::prepare(&self.data_dir, name)?;
         let dir = self.data_dir.join("members");
         let store = Embedded::open(dir.join(format!("{name}.store")))?;
         let (region, zone) = location(place);
-        let nodes = Nodes { count: nodes, region, zone, ..Nodes::default() };
+        let nodes = Nodes { count: args.member_nodes, region, zone, ..Nodes::default() };
+        let load_balancers = args.load_balancers_of(place)?;
         let config = Config {
             nodes,
             pki_dir: Some(files.pki),
             control: Some(files.control),
             store: Some(Arc::new(store)),
+            timeline: args.member_scripted.clone(),
+            load_balancers,
             ..Config::named(name)
         };
         let at = |port| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));

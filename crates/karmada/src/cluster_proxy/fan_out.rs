@@ -12,6 +12,7 @@ use karmada_apimachinery::status::Status;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::connect::Connection;
 use karmada_apiserver::http::body::{self, Body};
+use karmada_client::Client;
 
 use super::Proxy;
 
@@ -62,10 +63,32 @@ pub(super) async fn answer(
 async fn ask_plane(proxy: &Proxy, connection: Connection) -> Result<Response<Body>, Status> {
     let Connection { mut request, rest, user, .. } = connection;
     let path = if rest.is_empty() { "/".to_owned() } else { rest };
+    let path = match request.uri().query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
     *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("the path is none"))?;
     request.extensions_mut().clear();
+    if let Some(front) = &proxy.front {
+        return ask_front(front, request, &user).await;
+    }
     request.extensions_mut().insert(user);
     Ok(proxy.handle.answer(request).await)
+}
+
+/// Another server in front answers as to the caller as well, not as to this program.
+async fn ask_front(
+    front: &Client,
+    mut request: Request<Body>,
+    user: &Identity,
+) -> Result<Response<Body>, Status> {
+    super::impersonate(request.headers_mut(), user)?;
+    request.headers_mut().remove(header::HOST);
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(super::unreachable)?.to_bytes();
+    let request = Request::from_parts(parts, karmada_client::Body::from(body));
+    let answer = front.kube().send(request).await.map_err(super::unreachable)?;
+    Ok(answer.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
 }
 
 /// Looks for an object everywhere and passes the request on to the cluster that has it.
@@ -149,7 +172,7 @@ async fn get(
     let mut request = Request::get(&uri).body(body::empty()).ok()?;
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::ACCEPT, json);
-    let request = proxy.rewrite(cluster, request, path, user).ok()?;
+    let request = proxy.rewrite(cluster, request, path, user).await.ok()?;
     let response = proxy.send(cluster, request).await.ok()?;
     let code = response.status();
     Some((code, response.into_body().collect().await.ok()?.to_bytes()))

@@ -15,13 +15,14 @@ use http::{Method, Request, Response, StatusCode};
 use karmada_api::cluster::{Cluster, LocalSecretReference, SECRET_TOKEN_KEY};
 use karmada_api::meta::Kind as _;
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::GroupResource;
+use karmada_apimachinery::gvk::{GroupResource, Gvr};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::status::Status;
 use karmada_apiserver::Handle;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::connect::{Connect, Connected, Connection};
 use karmada_apiserver::http::body::{self, Body};
+use karmada_client::Client;
 use karmada_member_sim::Network;
 
 /// The way into a member of the same process, by its endpoint.
@@ -30,9 +31,19 @@ pub(crate) type Shortcut = Arc<dyn Fn(&str) -> Option<Network> + Send + Sync>;
 /// Groups every caller is in by itself; the member adds them.
 const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
 
-/// Serves `clusters/proxy` of an API server.
+/// Serves `clusters/proxy` of the control plane's API server.
 pub(crate) fn serve(handle: &Handle, shortcut: Shortcut) {
-    let proxy = Proxy { handle: handle.clone(), shortcut };
+    install(Proxy { handle: handle.clone(), shortcut, front: None });
+}
+
+/// Serves `clusters/proxy` behind another API server, which keeps the credentials of members.
+pub(crate) fn serve_behind(handle: &Handle, front: Client) {
+    let nobody: Shortcut = Arc::new(|_| None);
+    install(Proxy { handle: handle.clone(), shortcut: nobody, front: Some(front) });
+}
+
+fn install(proxy: Proxy) {
+    let handle = proxy.handle.clone();
     handle.connect((Cluster::GROUP, Cluster::PLURAL, "proxy"), Arc::new(proxy));
 }
 
@@ -40,6 +51,8 @@ pub(crate) fn serve(handle: &Handle, shortcut: Shortcut) {
 struct Proxy {
     handle: Handle,
     shortcut: Shortcut,
+    /// The API server in front, if Clusters are served behind one.
+    front: Option<Client>,
 }
 
 impl Connect for Proxy {
@@ -78,7 +91,7 @@ impl Proxy {
         let wants_upgrade = connection.wants_upgrade().is_some();
         let client = wants_upgrade.then(|| connection.upgrade());
         let Connection { request, rest, user, .. } = connection;
-        let request = self.rewrite(cluster, request, &rest, &user)?;
+        let request = self.rewrite(cluster, request, &rest, &user).await?;
         match client {
             Some(client) => {
                 let way = self.open(cluster).await?;
@@ -94,7 +107,9 @@ impl Proxy {
         cluster: &Cluster,
         request: Request<Body>,
     ) -> Result<Response<Body>, Status> {
-        if let Some(network) = (self.shortcut)(&cluster.spec.api_endpoint) {
+        if cluster.spec.proxy_url.is_empty()
+            && let Some(network) = (self.shortcut)(&cluster.spec.api_endpoint)
+        {
             return network.answer(request).await.map_err(unreachable);
         }
         let way = self.open(cluster).await?;
@@ -102,12 +117,15 @@ impl Proxy {
     }
 
     async fn open(&self, cluster: &Cluster) -> Result<transport::Way, Status> {
-        let secret = cluster.spec.secret_ref.as_ref().and_then(|name| self.secret(name));
+        let secret = match &cluster.spec.secret_ref {
+            Some(name) => self.secret(name).await?,
+            None => None,
+        };
         transport::open(cluster, secret.as_deref()).await.map_err(unreachable)
     }
 
     /// Makes the caller's request one of the impersonator for the caller.
-    fn rewrite(
+    async fn rewrite(
         &self,
         cluster: &Cluster,
         mut request: Request<Body>,
@@ -123,10 +141,11 @@ impl Proxy {
             let message = format!("the impersonatorSecretRef of cluster {name} is nil");
             return Err(Status::internal(message));
         };
-        let token = self.secret(reference).and_then(|secret| token(&secret)).ok_or_else(|| {
-            let LocalSecretReference { namespace, name } = reference;
-            Status::internal(format!("failed to get token from secret {namespace}/{name}"))
-        })?;
+        let token =
+            self.secret(reference).await?.and_then(|secret| token(&secret)).ok_or_else(|| {
+                let LocalSecretReference { namespace, name } = reference;
+                Status::internal(format!("failed to get token from secret {namespace}/{name}"))
+            })?;
         let path = if rest.is_empty() { "/" } else { rest };
         let target = match request.uri().query() {
             Some(query) => format!("{path}?{query}"),
@@ -135,15 +154,23 @@ impl Proxy {
         *request.uri_mut() = target
             .parse()
             .map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
-        identify(request.headers_mut(), &token, user);
+        identify(request.headers_mut(), &token, user)?;
         // What this server knows about the caller is not the member's business.
         request.extensions_mut().clear();
         Ok(request)
     }
 
-    fn secret(&self, name: &LocalSecretReference) -> Option<Arc<Value>> {
-        let secrets = GroupResource::new("", "secrets");
-        self.handle.objects().get(&secrets, &name.namespace, &name.name)
+    async fn secret(&self, name: &LocalSecretReference) -> Result<Option<Arc<Value>>, Status> {
+        let LocalSecretReference { namespace, name } = name;
+        let Some(front) = &self.front else {
+            let secrets = GroupResource::new("", "secrets");
+            return Ok(self.handle.objects().get(&secrets, namespace, name));
+        };
+        let secrets = front.api(&Gvr::new("", "v1", "secrets")).namespaced(namespace);
+        let found = secrets.find(name).await.map_err(|error| {
+            Status::internal(format!("failed to get secret {namespace}/{name}: {error}"))
+        })?;
+        Ok(found.map(Arc::new))
     }
 
     fn clusters(&self) -> Vec<Cluster> {
@@ -157,27 +184,37 @@ fn token(secret: &Value) -> Option<String> {
     String::from_utf8(token).ok().filter(|token| !token.is_empty())
 }
 
-/// Replaces whatever the caller identified itself with.
-fn identify(headers: &mut HeaderMap, token: &str, user: &Identity) {
-    let own: Vec<_> = headers
-        .keys()
-        .filter(|name| name.as_str().starts_with("impersonate-") || **name == header::AUTHORIZATION)
-        .cloned()
-        .collect();
+/// Headers that say who asks, to one kind of server or another.
+fn names_somebody(name: &header::HeaderName) -> bool {
+    *name == header::AUTHORIZATION
+        || ["impersonate-", "x-remote-"].iter().any(|prefix| name.as_str().starts_with(prefix))
+}
+
+/// Makes the headers those of the impersonator, acting for the caller.
+fn identify(headers: &mut HeaderMap, token: &str, user: &Identity) -> Result<(), Status> {
+    impersonate(headers, user)?;
+    headers.insert(header::AUTHORIZATION, header_value(&format!("Bearer {token}"))?);
+    Ok(())
+}
+
+/// What cannot be said in a header must not be left out either: nobody else may be meant then.
+fn header_value(text: &str) -> Result<HeaderValue, Status> {
+    HeaderValue::from_bytes(text.as_bytes())
+        .map_err(|_| Status::bad_request("the name of the caller cannot be passed on"))
+}
+
+/// Replaces whatever the caller identified itself with by its name and groups. Compat: uid and extra
+/// fields stay here; the impersonator may not act for those.
+fn impersonate(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> {
+    let own: Vec<_> = headers.keys().filter(|name| names_somebody(name)).cloned().collect();
     for name in own {
         headers.remove(name);
     }
-    let value = |text: &str| HeaderValue::from_str(text).ok();
-    if let Some(token) = value(&format!("Bearer {token}")) {
-        headers.insert(header::AUTHORIZATION, token);
+    headers.insert("impersonate-user", header_value(&user.user)?);
+    for group in user.groups.iter().filter(|group| !IMPLIED_GROUPS.contains(&group.as_str())) {
+        headers.append("impersonate-group", header_value(group)?);
     }
-    if let Some(name) = value(&user.user) {
-        headers.insert("impersonate-user", name);
-    }
-    let groups = user.groups.iter().filter(|group| !IMPLIED_GROUPS.contains(&group.as_str()));
-    for group in groups.filter_map(|group| value(group)) {
-        headers.append("impersonate-group", group);
-    }
+    Ok(())
 }
 
 /// Paths below a proxy are relative to it, so it has to end in a slash.
@@ -208,9 +245,11 @@ mod tests {
         headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer mine"));
         headers.insert("impersonate-user", HeaderValue::from_static("root"));
         headers.insert("impersonate-extra-a", HeaderValue::from_static("b"));
+        headers.insert("x-remote-user", HeaderValue::from_static("root"));
+        headers.insert("x-remote-group", HeaderValue::from_static("system:masters"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let user = Identity::new("ada", ["dev", "system:authenticated", "ops"]);
-        identify(&mut headers, "t", &user);
+        identify(&mut headers, "t", &user).unwrap();
         let mut found: Vec<String> = headers
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
@@ -226,5 +265,7 @@ mod tests {
                 "impersonate-user: ada",
             ]
         );
+        let hostile = Identity::new("ada\r\nimpersonate-group: system:masters", [""; 0]);
+        assert!(identify(&mut headers, "t", &hostile).is_err());
     }
 }

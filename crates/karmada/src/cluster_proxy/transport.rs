@@ -15,15 +15,12 @@ use karmada_api::cluster::{Cluster, SECRET_CA_BUNDLE_KEY};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apiserver::http::body::Body;
+use karmada_client::tunnel::{Channel, Proxy, TunnelError};
 use kube::client::ConfigExt as _;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-
-/// The longest answer of a proxy to a request for a tunnel.
-const TUNNEL_ANSWER: usize = 8 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -33,10 +30,8 @@ pub(super) enum Error {
     Certificates(String),
     #[error("dial {address}: {source}")]
     Dial { address: String, source: io::Error },
-    #[error("the proxy {proxy} refused the tunnel: {answer}")]
-    Tunnel { proxy: String, answer: String },
-    #[error("proxies over {0} are not supported")]
-    ProxyScheme(String),
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
     #[error("{0}")]
     Http(#[from] hyper::Error),
     #[error("invalid upgrade response: status code {0}")]
@@ -58,12 +53,12 @@ pub(super) async fn open(cluster: &Cluster, secret: Option<&Value>) -> Result<Wa
     let is_plain = url.scheme_str() == Some("http");
     let port = url.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
     let authority = format!("{host}:{port}");
-    let stream = reach(cluster, &authority).await?;
+    let name = host.trim_matches(['[', ']']).to_owned();
+    let stream = reach(cluster, &name, port).await?;
     let sender = if is_plain {
         shake_hands(stream).await?
     } else {
         let tls = TlsConnector::from(std::sync::Arc::new(tls_config(url, cluster, secret)?));
-        let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(name).map_err(|_| refuse())?;
         let dialled = tls.connect(name, stream).await;
         shake_hands(dialled.map_err(|source| Error::Dial { address: authority.clone(), source })?)
@@ -102,48 +97,15 @@ fn tls_config(
 }
 
 /// Opens the TCP connection, through the proxy of the cluster if it has one.
-async fn reach(cluster: &Cluster, authority: &str) -> Result<TcpStream, Error> {
-    let dial = async |address: String| {
-        let stream = TcpStream::connect(&address).await;
-        stream.map_err(|source| Error::Dial { address, source })
-    };
-    let proxy = &cluster.spec.proxy_url;
-    if proxy.is_empty() {
-        return dial(authority.to_owned()).await;
+async fn reach(cluster: &Cluster, host: &str, port: u16) -> Result<Box<dyn Channel>, Error> {
+    let url = &cluster.spec.proxy_url;
+    if !url.is_empty() {
+        return Ok(Proxy::new(url, &cluster.spec.proxy_header)?.connect(host, port).await?);
     }
-    let refuse = || Error::Endpoint(proxy.clone());
-    let url: http::Uri = proxy.parse().map_err(|_| refuse())?;
-    if url.scheme_str() != Some("http") {
-        return Err(Error::ProxyScheme(url.scheme_str().unwrap_or_default().to_owned()));
+    match TcpStream::connect((host, port)).await {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(source) => Err(Error::Dial { address: format!("{host}:{port}"), source }),
     }
-    let host = url.host().ok_or_else(refuse)?;
-    let address = format!("{host}:{}", url.port_u16().unwrap_or(80));
-    let mut stream = dial(address.clone()).await?;
-    let mut head = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
-    for (name, values) in &cluster.spec.proxy_header {
-        for value in values.split(',') {
-            head.push_str(&format!("{name}: {}\r\n", value.trim()));
-        }
-    }
-    head.push_str("\r\n");
-    let answer = ask_for_tunnel(&mut stream, &head).await;
-    let answer = answer.map_err(|source| Error::Dial { address: address.clone(), source })?;
-    match answer.split(' ').nth(1) {
-        Some(code) if code.starts_with('2') => Ok(stream),
-        _ => Err(Error::Tunnel { proxy: proxy.clone(), answer }),
-    }
-}
-
-/// Returns the first line of the answer.
-async fn ask_for_tunnel(stream: &mut TcpStream, head: &str) -> io::Result<String> {
-    stream.write_all(head.as_bytes()).await?;
-    let mut answer = Vec::new();
-    // Byte by byte: what follows the head belongs to the tunnel.
-    while !answer.ends_with(b"\r\n\r\n") && answer.len() < TUNNEL_ANSWER {
-        answer.push(stream.read_u8().await?);
-    }
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    Ok(answer.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Sends a request and returns its answer, whose body may take as long as it likes.

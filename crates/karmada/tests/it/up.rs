@@ -238,3 +238,65 @@ async fn definitions_of_an_older_binary_are_upgraded_in_place() {
     let found = after.api(&policies).namespaced("default").get("kept").await.unwrap();
     assert_eq!(found.uid(), kept.uid());
 }
+
+/// A member that runs inside `up`, and the way to its kubectl.
+struct Inside<'a>(&'a Server, &'a str);
+
+impl crate::member::Asked for Inside<'_> {
+    fn kubectl(&self, words: &[&str]) -> std::process::Output {
+        let kubeconfig = self.0.data().join(format!("members/{}.config", self.1));
+        let mut command = std::process::Command::new("kubectl");
+        let command = crate::environment::confine(&mut command, &self.0.scratch().join("home"));
+        command.arg("--kubeconfig").arg(kubeconfig).args(words).output().expect("run kubectl")
+    }
+}
+
+#[tokio::test]
+async fn members_are_broken_healed_and_found_again_after_a_restart() {
+    use crate::member::{Asked as _, every_fault_is_set_and_healed, fault};
+    if !crate::environment::has_kubectl() {
+        return;
+    }
+    let mut server = Server::up_with(&["--members", "3"]);
+    let clusters = async |server: &Server| {
+        let client = client(server).await;
+        let api = client.api(&gvr("cluster.karmada.io", "v1alpha1", "clusters"));
+        let began = std::time::Instant::now();
+        loop {
+            let list = api.list_all(&ListOptions::default()).await.unwrap();
+            let ready = |cluster: &Value| {
+                let conditions = cluster.list_at(&["status", "conditions"]);
+                conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+            };
+            let all: Vec<Value> = list.items.iter().map(|item| item.value()).collect();
+            if all.len() == 3 && all.iter().all(ready) {
+                break all;
+            }
+            assert!(began.elapsed() < crate::server::PATIENCE, "not ready: {all:#?}");
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    let identity = |clusters: &[Value]| -> Vec<Value> {
+        let one = |cluster: &Value| {
+            let spec = &cluster["spec"];
+            json!([
+                cluster["metadata"]["uid"],
+                spec["id"],
+                spec["apiEndpoint"],
+                spec["region"],
+                spec["zones"]
+            ])
+        };
+        clusters.iter().map(one).collect()
+    };
+    let before = identity(&clusters(&server).await);
+    let member = Inside(&server, "member2");
+    every_fault_is_set_and_healed(&member, |faults| fault(&server.data(), "member2", faults));
+    let kept = member.kubectl(&["create", "configmap", "kept"]);
+    assert!(kept.status.success(), "{}", crate::server::text(&kept));
+
+    server.kill();
+    server.start_again();
+    assert_eq!(identity(&clusters(&server).await), before);
+    Inside(&server, "member2").until(&["get", "configmap", "kept", "-o", "name"], "configmap/kept");
+}

@@ -61,10 +61,11 @@ fn render() -> Result<String> {
         writeln!(out, "| {topic} | {passed} | {recorded} |")?;
     }
     writeln!(out, "| **all** | **{}** | **{}** |\n", total.0, total.1)?;
-    for tier in ["1", "2", "3"] {
+    let tiers = [("1", "Tier 1"), ("2", "Tier 2"), ("3", "Tier 3"), ("sim", "Simulated members")];
+    for (tier, title) in tiers {
         writeln!(
             out,
-            "## Tier {tier}\n\n| id | requirement | recordings | tests |\n|---|---|---:|---|"
+            "## {title}\n\n| id | requirement | recordings | tests |\n|---|---|---:|---|"
         )?;
         for requirement in requirements.iter().filter(|requirement| requirement.tier == tier) {
             let nothing = Shown::default();

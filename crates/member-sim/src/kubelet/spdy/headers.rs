@@ -132,6 +132,8 @@ pub(super) fn empty_block(first: bool) -> Vec<u8> {
     }
     // One stored piece, four bytes long, and more may follow: the count of headers, zero.
     block.extend_from_slice(&[0, 4, 0, !4, !0, 0, 0, 0, 0]);
+    // An empty one: Go's reader gives nothing away before it has seen such an end.
+    block.extend_from_slice(&[0, 0, 0, !0, !0]);
     block
 }
 

@@ -79,7 +79,10 @@ pub(super) fn serve(
     tokio::spawn(async move {
         // Ends when nobody takes streams any more and all that were taken are done.
         while let Some(frame) = waiting.recv().await {
-            if write.write_all(&frame).await.is_err() {
+            let written = write.write_all(&frame).await;
+            // TLS keeps what is written until it is told that nothing follows for now.
+            let flushed = if waiting.is_empty() { write.flush().await } else { Ok(()) };
+            if written.and(flushed).is_err() {
                 return;
             }
         }

@@ -21,7 +21,7 @@ const COMMANDS: [&str; 1] = ["v4.channel.k8s.io"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) enum Terminal {
-    WebSocket(websocket::Terminal),
+    WebSocket(Box<websocket::Terminal>),
     Spdy(Streams),
 }
 
@@ -35,7 +35,7 @@ where
 {
     match Protocol::of(&connection)? {
         Protocol::WebSocket => websocket::accept(connection, &websocket::COMMANDS, |socket| {
-            session(Terminal::WebSocket(websocket::Terminal(socket)))
+            session(Terminal::WebSocket(Box::new(websocket::Terminal(socket))))
         }),
         Protocol::Spdy => {
             let wanted = Wanted::by(&connection);

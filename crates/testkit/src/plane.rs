@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
@@ -38,7 +39,9 @@ pub(crate) async fn start_server(
     let time: karmada_apiserver::auth::Clock = Arc::new(move || own.now());
     let seed = options.seed.wrapping_mul(1000).wrapping_add(life);
     let chance = Chance::seeded(seed);
-    let config = Config { role: Role::Plane, chance, ..Config::default() };
+    // Events stay: their end would be a write nobody asked for.
+    let event_ttl = Duration::ZERO;
+    let config = Config { role: Role::Plane, chance, event_ttl, ..Config::default() };
     let builder = Server::builder(config, store, trust).clock(time);
     let ids = AtomicU64::new(seed << 32);
     let new_id = move || {

@@ -355,6 +355,7 @@ mod tests {
                     "replace /spec/template/spec/containers/0/image = mirror.example/web:v1".into(),
                 ],
             }],
+            ..Explanation::default()
         }
     }
 

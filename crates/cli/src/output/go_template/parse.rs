@@ -65,9 +65,9 @@ pub(super) enum Operand {
 /// What ended a list of nodes.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
-    ByText,
+    AtLast,
     ByEnd,
-    ByElse,
+    WithElse,
 }
 
 pub(super) fn parse(tokens: Vec<Placed>) -> Result<Tree, Error> {
@@ -75,9 +75,9 @@ pub(super) fn parse(tokens: Vec<Placed>) -> Result<Tree, Error> {
         Parser { tokens, at: 0, scopes: vec!["$".to_owned()], defined: BTreeMap::new() };
     let (body, end) = parser.list()?;
     match end {
-        Ended::ByText => Ok(Tree { body, defined: parser.defined }),
+        Ended::AtLast => Ok(Tree { body, defined: parser.defined }),
         Ended::ByEnd => Err(parser.error("unexpected {{end}}")),
-        Ended::ByElse => Err(parser.error("unexpected {{else}}")),
+        Ended::WithElse => Err(parser.error("unexpected {{else}}")),
     }
 }
 
@@ -123,7 +123,7 @@ impl Parser {
         let mut nodes = Vec::new();
         loop {
             match self.next() {
-                None => return Ok((nodes, Ended::ByText)),
+                None => return Ok((nodes, Ended::AtLast)),
                 Some(Token::Text(text)) => nodes.push(Node::Text(text)),
                 Some(Token::Open) => match self.peek() {
                     Some(Token::Word(word)) => {
@@ -136,7 +136,7 @@ impl Parser {
                             }
                             "else" => {
                                 self.at += 1;
-                                return Ok((nodes, Ended::ByElse));
+                                return Ok((nodes, Ended::WithElse));
                             }
                             _ => nodes.extend(self.keyword(&word)?),
                         }
@@ -202,8 +202,8 @@ impl Parser {
     fn expect_end(&self, end: &Ended) -> Result<(), Error> {
         match end {
             Ended::ByEnd => Ok(()),
-            Ended::ByText => Err(self.error("unexpected EOF")),
-            Ended::ByElse => Err(self.error("unexpected {{else}}")),
+            Ended::AtLast => Err(self.error("unexpected EOF")),
+            Ended::WithElse => Err(self.error("unexpected {{else}}")),
         }
     }
 
@@ -213,7 +213,7 @@ impl Parser {
         self.close()?;
         let (body, end) = self.list()?;
         let mut otherwise = Vec::new();
-        if end == Ended::ByElse {
+        if end == Ended::WithElse {
             if matches!(self.peek(), Some(Token::Word(word)) if word == kind && kind != "range") {
                 self.at += 1;
                 let inner = self.branch(kind)?;

@@ -123,7 +123,22 @@ impl Call {
     /// Chooses the form of the answer.
     pub(crate) fn negotiate(&self, transforms: Transforms) -> Result<Representation, Status> {
         let offer = Offer { formats: self.formats(), transforms };
-        negotiate::negotiate(&self.headers, &self.query, offer)
+        let chosen = negotiate::negotiate(&self.headers, &self.query, offer);
+        chosen.map_err(|refusal| match negotiate::asked_metadata(&self.headers) {
+            Some("PartialObjectMetadataList") if transforms == Transforms::Object => {
+                let kind = self.served.native_name();
+                Status::not_acceptable(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+                ))
+            }
+            Some("PartialObjectMetadata") if transforms == Transforms::List => {
+                let kind = self.served.native_name();
+                Status::not_acceptable(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({kind}List)"
+                ))
+            }
+            _ => refusal,
+        })
     }
 
     /// What authorization is asked about this request; callers adjust what differs.

@@ -84,34 +84,41 @@ pub(crate) fn table(
     version: &str,
     columns: Columns,
 ) -> Result<Value, Status> {
-    let include = include_object(call)?;
-    let strategy = &call.served.strategy;
-    let now = call.now();
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let shown = match include {
-                Include::None => Value::Null,
-                Include::Metadata => row_metadata(object, version),
-                Include::Object => object.clone(),
-            };
-            let mut row = json!({"cells": strategy.cells(object, now), "object": shown});
-            if let Some(condition) = ended(object) {
-                row["conditions"] = json!([condition]);
-            }
-            row
-        })
-        .collect();
     let definitions = match columns {
         Columns::Shown => column_definitions(&call.served),
         Columns::Omitted => Value::Null,
+    };
+    let (strategy, now) = (&call.served.strategy, call.now());
+    let cells = |object: &Value| json!(strategy.cells(object, now));
+    table_of(call, objects, (metadata, version), (definitions, &cells))
+}
+
+/// A Table with columns of the caller's.
+pub(crate) fn table_of(
+    call: &Call,
+    objects: &[Value],
+    (metadata, version): (&Value, &str),
+    (definitions, cells): (Value, &dyn Fn(&Value) -> Value),
+) -> Result<Value, Status> {
+    let include = include_object(call)?;
+    let row = |object: &Value| {
+        let shown = match include {
+            Include::None => Value::Null,
+            Include::Metadata => row_metadata(object, version),
+            Include::Object => object.clone(),
+        };
+        let mut row = json!({"cells": cells(object), "object": shown});
+        if let Some(condition) = ended(object) {
+            row["conditions"] = json!([condition]);
+        }
+        row
     };
     Ok(json!({
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": metadata,
         "columnDefinitions": definitions,
-        "rows": rows,
+        "rows": objects.iter().map(row).collect::<Value>(),
     }))
 }
 

@@ -127,6 +127,14 @@ pub fn names_known_type(headers: &HeaderMap, formats: &[Format]) -> bool {
     })
 }
 
+/// The form of metadata that the first clause of `Accept` asks for.
+pub fn asked_metadata(headers: &HeaderMap) -> Option<&str> {
+    let accept = headers.get(ACCEPT)?.to_str().ok()?;
+    let first = parse(accept).into_iter().next()?;
+    let asked = first.parameters.iter().find(|(key, _)| *key == "as")?.1;
+    asked.starts_with("PartialObjectMetadata").then_some(asked)
+}
+
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(asked) = query.flag("pretty") {
         return asked;

@@ -101,6 +101,18 @@ impl Served {
         self.gvk.api_version()
     }
 
+    /// Compat: some refusals name the type that the kind has inside Kubernetes.
+    pub(crate) fn native_name(&self) -> String {
+        let package = match self.gvk.group.as_str() {
+            "" | "events.k8s.io" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        };
+        match self.source {
+            Source::Custom => "*unstructured.Unstructured".to_owned(),
+            _ => format!("*{package}.{}", self.gvk.kind),
+        }
+    }
+
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|own| own == verb)
     }

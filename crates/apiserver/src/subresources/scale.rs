@@ -9,6 +9,7 @@ use karmada_apimachinery::gvk::{GroupKind, Gvk};
 use karmada_apimachinery::managed::{self, WriteContext};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::Status;
+use karmada_apimachinery::time::{human_duration, parse_time};
 use karmada_apimachinery::{Value, decode, json, patch};
 
 use crate::call::Call;
@@ -17,7 +18,7 @@ use crate::handlers::options::{FieldValidation, Write, WriteOptions};
 use crate::handlers::patch::{Kind, bad_patch};
 use crate::handlers::update::{self, Change};
 use crate::handlers::{Answer, present, write};
-use crate::http::negotiate::{Representation, Transforms};
+use crate::http::negotiate::{Representation, Shape, Transforms};
 use crate::registry::Source;
 
 pub(crate) async fn handle(call: &Arc<Call>, verb: &str) -> Answer {
@@ -44,8 +45,31 @@ async fn get(call: &Call, paths: &ScalePaths) -> Answer {
 fn answer(call: &Call, scale: Value, form: Representation) -> Answer {
     let mut scale = scale;
     scale.remove_at(&["metadata", "managedFields"]);
-    let _ = call;
-    present::encoded(StatusCode::OK, &scale, form)
+    let shown = match form.shape {
+        Shape::Object => scale,
+        Shape::PartialMetadata(version) => present::partial(&scale, version),
+        Shape::Table(version) => table(call, scale, version)?,
+    };
+    present::encoded(StatusCode::OK, &shown, form)
+}
+
+fn table(call: &Call, scale: Value, version: &str) -> Result<Value, Status> {
+    let column = |name: &str, kind: &str, description: &str| json!({"name": name, "type": kind, "format": "", "description": description, "priority": 0});
+    let columns = json!([
+        column("Name", "string", "Name of the object."),
+        column("Desired", "integer", "Replicas there should be."),
+        column("Available", "integer", "Replicas there are."),
+        column("Age", "string", "Time since the object was created."),
+    ]);
+    let cells = |scale: &Value| {
+        let born = scale.str_at(&["metadata", "creationTimestamp"]).and_then(parse_time);
+        let age = born
+            .map_or("<unknown>".to_owned(), |born| human_duration(call.now().duration_since(born)));
+        let count = |part: &str| scale.i64_at(&[part, "replicas"]).unwrap_or_default();
+        json!([scale.name(), count("spec"), count("status"), age])
+    };
+    let metadata = json!({"resourceVersion": scale.resource_version()});
+    present::table_of(call, &[scale], (&metadata, version), (columns, &cells))
 }
 
 /// The scale of an object in the version served, with the managers that own its replicas.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
+use karmada_api::features::Gates;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::pki::{Pki, Settings, write_private};
@@ -19,6 +20,9 @@ use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{DirLock, Embedded, Memory, Store};
 use tokio::net::TcpListener;
 
+use crate::up::{parse_gates, user_data_dir};
+use crate::version;
+
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -26,12 +30,16 @@ const RENEWAL_CHECK: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
-    /// Where data, certificates and the admin kubeconfig are kept.
+    /// Where data, certificates and the admin kubeconfig are kept
+    /// [default: karmada-apiserver in the user's data directory]
     #[arg(long)]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
     /// A control plane for templates, or a cluster with the admission steps of one.
     #[arg(long, value_enum, default_value = "plane")]
     role: RoleArg,
+    /// Gates to switch, as in `Failover=true`; checked, and shown in the metrics
+    #[arg(long, value_parser = parse_gates, default_value = "")]
+    feature_gates: Gates,
     #[command(flatten)]
     serving: ServingArgs,
 }
@@ -87,9 +95,20 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         RoleArg::Plane => Role::Plane,
         RoleArg::Member => Role::Member,
     };
-    let kubeconfig = args.data_dir.join("admin.config");
-    let setup = Setup { data_dir: &args.data_dir, role, kubeconfig: &kubeconfig, context: "admin" };
-    let serving = Serving::start(&args.serving, setup, |builder| builder).await?;
+    let data_dir = match args.data_dir {
+        Some(data_dir) => data_dir,
+        None => user_data_dir()
+            .context("find the user's data directory; give --data-dir")?
+            .join("karmada-apiserver"),
+    };
+    let kubeconfig = data_dir.join("admin.config");
+    let setup = Setup { data_dir: &data_dir, role, kubeconfig: &kubeconfig, context: "admin" };
+    let metrics = Metrics::default();
+    version::register(&metrics, &args.feature_gates);
+    let serving = Serving::start(&args.serving, setup, |builder| {
+        builder.extra_metrics(Arc::new(move || metrics.encode()))
+    })
+    .await?;
     tracing::info!(server = serving.address, kubeconfig = %kubeconfig.display(), "serving");
     serving.until_stopped().await
 }
@@ -150,6 +169,7 @@ impl Serving {
         write_private(setup.kubeconfig, &pki.admin_kubeconfig(setup.context, &address))?;
         let tls = Arc::new(ArcSwap::new(pki.server_config()?));
         let renewal = Renewal {
+            clock: Clock::real(),
             pki: pki.clone(),
             kubeconfig: setup.kubeconfig.to_owned(),
             context: setup.context.to_owned(),
@@ -238,6 +258,7 @@ fn start_controllers(
 
 /// Keeps certificates and the kubeconfig that holds one of them from expiring.
 struct Renewal {
+    clock: Clock,
     pki: Arc<Pki>,
     kubeconfig: PathBuf,
     context: String,
@@ -248,7 +269,7 @@ impl Renewal {
     async fn run(self) {
         loop {
             tokio::time::sleep(RENEWAL_CHECK).await;
-            match self.pki.renew_due(Timestamp::now()) {
+            match self.pki.renew_due(self.clock.now()) {
                 Ok(renewed) if renewed.is_empty() => {}
                 Ok(renewed) => {
                     tracing::info!(?renewed, "certificates renewed");
@@ -275,4 +296,43 @@ fn parse_cidr(text: &str) -> Result<(Ipv4Addr, u8), String> {
         return Err(refuse());
     };
     if (8..=30).contains(&bits) { Ok((address, bits)) } else { Err(refuse()) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+
+    // Shows: TLS-1
+    #[tokio::test(start_paused = true)]
+    async fn certificates_near_their_end_are_renewed_while_the_server_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
+        let day = SignedDuration::from_hours(24);
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let settings = Settings::new(Some(dir.path().join("pki")), day, None, [loopback]);
+        let pki = Arc::new(Pki::open(settings, clock.now()).unwrap());
+        let kubeconfig = dir.path().join("admin.config");
+        let address = "https://127.0.0.1:5443";
+        write_private(&kubeconfig, &pki.admin_kubeconfig("admin", address)).unwrap();
+        let renewal = Renewal {
+            clock,
+            pki,
+            kubeconfig: kubeconfig.clone(),
+            context: "admin".to_owned(),
+            address: address.to_owned(),
+        };
+        tokio::spawn(renewal.run());
+        let shown = || -> Vec<String> {
+            let files = ["pki/apiserver.crt", "admin.config"];
+            files.map(|file| std::fs::read_to_string(dir.path().join(file)).unwrap()).into()
+        };
+        let before = shown();
+        tokio::time::sleep(2 * RENEWAL_CHECK).await;
+        assert_eq!(shown(), before, "it is far too early");
+        tokio::time::sleep(22 * RENEWAL_CHECK).await;
+        for (now, before) in shown().iter().zip(&before) {
+            assert_ne!(now, before);
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     serving: ServingArgs,
 }
 
-fn parse_gates(text: &str) -> Result<Gates, String> {
+pub(crate) fn parse_gates(text: &str) -> Result<Gates, String> {
     Gates::parse(text).map_err(|error| error.to_string())
 }
 
@@ -137,8 +137,12 @@ fn greet(began: Instant, address: &str, (kubeconfig, programs): (&Path, &Path), 
 }
 
 pub(crate) fn default_data_dir() -> Option<PathBuf> {
+    Some(user_data_dir()?.join("karmada"))
+}
+
+/// Where programs keep what belongs to the user.
+pub(crate) fn user_data_dir() -> Option<PathBuf> {
     let from_env = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let base = from_env("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let base = base.or_else(|| from_env("HOME").map(|home| home.join(".local/share")))?;
-    Some(base.join("karmada"))
+    base.or_else(|| from_env("HOME").map(|home| home.join(".local/share")))
 }

@@ -3,17 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::StreamExt as _;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
-use karmada_client::{Api, Client, ListOptions};
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::{Api, Client, DeleteOptions, ListOptions, WatchEvent, WatchOptions};
 use tokio::net::TcpStream;
 
-use crate::environment::without_personal_settings;
-use crate::server::{PATIENCE, Server, text};
+use crate::environment::{confine, without_personal_settings};
+use crate::server::{PATIENCE, Server, eventually, text};
 
 /// How often the server is killed among writes.
 const KILLS: usize = 3;
@@ -125,6 +127,71 @@ async fn a_kill_among_writes_loses_nothing_acknowledged() {
     let found: BTreeSet<String> = found.items.iter().map(|item| item.name().to_owned()).collect();
     let lost: Vec<&String> = acknowledged.difference(&found).collect();
     assert!(lost.is_empty(), "lost: {lost:?}");
+}
+
+// Shows: WATCH-2, META-3
+#[tokio::test]
+async fn a_watch_resumes_where_it_was_after_a_kill() {
+    let mut server = Server::plane(&[]);
+    let maps = config_maps(&server).await;
+    create(&maps, "seen").await.expect("create");
+    let version = maps.get("seen").await.expect("get").resource_version().to_owned();
+    for name in ["missed-1", "missed-2"] {
+        create(&maps, name).await.expect("create");
+    }
+    maps.delete("seen", &DeleteOptions::default()).await.expect("delete");
+    server.kill();
+    server.start_again();
+    let options = WatchOptions { resource_version: version, ..WatchOptions::default() };
+    let mut watch = config_maps(&server).await.watch(&options).await.expect("watch");
+    let mut heard = Vec::new();
+    while heard.len() < 3 {
+        let event = tokio::time::timeout(PATIENCE, watch.next()).await.expect("events come");
+        match event.expect("the watch goes on").expect("no error") {
+            WatchEvent::Added(map) => heard.push(format!("+{}", map.name())),
+            WatchEvent::Modified(map) => heard.push(format!("~{}", map.name())),
+            WatchEvent::Deleted(map) => heard.push(format!("-{}", map.name())),
+            WatchEvent::Bookmark { .. } => {}
+        }
+    }
+    assert_eq!(heard, ["+missed-1", "+missed-2", "-seen"]);
+}
+
+/// Whoever read what was printed may be gone: nothing ends for that, and nothing is said about it.
+#[tokio::test]
+async fn readers_that_are_gone_end_nothing() {
+    let folder = tempfile::tempdir().expect("make a directory");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
+    let mut process = confine(&mut command, &folder.path().join("home"))
+        .args(["up", "--secure-port", "0", "--log-level", "debug", "--data-dir"])
+        .arg(folder.path().join("data"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start karmada");
+    drop((process.stdout.take(), process.stderr.take()));
+    let kubeconfig = folder.path().join("data/karmada-apiserver.config");
+    eventually("the kubeconfig is there", || kubeconfig.is_file().then_some(()));
+    let client = Client::from_kubeconfig(&kubeconfig, None).await.expect("make a client");
+    let maps = client.api(&Gvr::new("", "v1", "configmaps")).namespaced("default");
+    let began = std::time::Instant::now();
+    while maps.list(&ListOptions::default()).await.is_err() {
+        let ended = process.try_wait().expect("ask for the process");
+        assert!(ended.is_none() && began.elapsed() < PATIENCE, "it ended: {ended:?}");
+    }
+    let line = "set -o pipefail; $KARMADA ctl get clusterroles | head -1; $KARMADA ctl get nonsense 2>&1 | head -1; \
+                $KARMADA ctl --help | head -1; $KARMADA crds | head -1; $KARMADA --help | head -1";
+    let output = confine(&mut Command::new("bash"), &folder.path().join("home"))
+        .args(["-c", line])
+        .env("KARMADA", env!("CARGO_BIN_EXE_karmada"))
+        .env("KUBECONFIG", &kubeconfig)
+        .output()
+        .expect("run bash");
+    assert!(!text(&output).contains("panicked"), "{}", text(&output));
+    assert!(String::from_utf8_lossy(&output.stderr).is_empty(), "{}", text(&output));
+    assert!(text(&output).starts_with("NAME"), "{}", text(&output));
+    process.kill().expect("stop karmada");
+    process.wait().expect("wait for karmada");
 }
 
 async fn config_maps(server: &Server) -> Api {

@@ -19,7 +19,7 @@ def follow():
     stream = watch.Watch()
     for event in stream.stream(
         core.list_namespaced_config_map, "py",
-        resource_version=listed.metadata.resource_version, field_selector="metadata.name=a", timeout_seconds=30,
+        resource_version=listed.metadata.resource_version, field_selector="metadata.name=a", timeout_seconds=300,
     ):
         seen.append((event["type"], event["object"].metadata.name))
         if event["type"] == "DELETED":

@@ -24,7 +24,7 @@ import (
 
 const (
 	namespace = "golang"
-	patience  = 90 * time.Second
+	patience  = 300 * time.Second
 )
 
 func main() {

@@ -1,6 +1,7 @@
 //! The Works of a binding: which clusters get one, what stands in it, and which are left over.
 
-use std::collections::{BTreeSet, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use karmada_api::affinity::ClusterFacts;
 use karmada_api::explain::OverrideStep;
@@ -77,7 +78,27 @@ pub struct Renderer<'a, B> {
     completions: Vec<(String, i64)>,
     /// Gate `StatefulFailoverInjection`.
     inject_state: bool,
+    bodies: RefCell<HashMap<Variant, Body>>,
 }
+
+/// What makes the manifest of one cluster differ from that of another.
+#[derive(PartialEq, Eq, Hash)]
+struct Variant {
+    replicas: Option<i32>,
+    completions: Option<i64>,
+    rules: Vec<usize>,
+}
+
+/// A manifest as all clusters of one variant get it, before it carries the names of its Work.
+#[derive(Clone)]
+struct Body {
+    object: Value,
+    /// The Work's annotations about overrides.
+    records: Vec<(&'static str, String)>,
+}
+
+/// How many variants are kept. Few bindings have more: replicas of equal clusters differ by one.
+const MAX_BODIES: usize = 16;
 
 impl<'a, B: Binding> Renderer<'a, B> {
     pub fn new(
@@ -102,6 +123,7 @@ impl<'a, B: Binding> Renderer<'a, B> {
             template_uid: template.uid().to_owned(),
             completions: divide_completions(template, binding.spec()),
             inject_state,
+            bodies: RefCell::default(),
         }
         .marked()
     }
@@ -119,36 +141,74 @@ impl<'a, B: Binding> Renderer<'a, B> {
         existing: Option<&Work>,
         trace: Option<&mut Vec<OverrideStep>>,
     ) -> Result<Work, RenderError> {
-        let mut object = self.base.clone();
-        if let Some(revise) = self.revise {
-            object = revise(object, i64::from(target.replicas)).map_err(|problem| {
-                RenderError::Replicas { cluster: target.name.clone(), problem }
-            })?;
-        }
-        if let Some((_, completions)) =
-            self.completions.iter().find(|(name, _)| *name == target.name)
-        {
-            object.set(&["spec", "completions"], *completions);
-        }
-        let applied = self.overrides.apply(&mut object, cluster, trace).map_err(|source| {
-            RenderError::Override { cluster: target.name.clone(), source: Box::new(source) }
-        })?;
-        if !self.overrides.is_empty() {
-            // An override may replace all labels or annotations; the marks come last.
-            mark(&mut object, self.binding, self.generation);
-        }
+        let Body { mut object, records } = match trace {
+            Some(trace) => self.body(&self.variant(target, cluster), &target.name, Some(trace))?,
+            None => self.shared_body(self.variant(target, cluster), &target.name)?,
+        };
         if self.inject_state {
             inject_state(&mut object, self.binding.spec(), &target.name);
         }
         let mut work = self.envelope(&target.name);
-        for (key, record) in [
-            (annotations::APPLIED_CLUSTER_OVERRIDES, applied.cluster_scoped()),
-            (annotations::APPLIED_OVERRIDES, applied.namespaced()),
-        ] {
-            work.metadata.annotations.extend(record.map(|record| (key.to_owned(), record)));
-        }
+        let records = records.into_iter().map(|(key, record)| (key.to_owned(), record));
+        work.metadata.annotations.extend(records);
         work.spec.workload.manifests = vec![self.finish(object, &work, existing)];
         Ok(work)
+    }
+
+    fn variant(&self, target: &TargetCluster, cluster: &impl ClusterFacts) -> Variant {
+        let mut completions = self.completions.iter();
+        Variant {
+            replicas: self.revise.map(|_| target.replicas),
+            completions: completions.find(|(name, _)| *name == target.name).map(|(_, own)| *own),
+            rules: self.overrides.rules_for(cluster),
+        }
+    }
+
+    /// The body of a variant, made for the first cluster that needs it.
+    fn shared_body(&self, variant: Variant, cluster: &str) -> Result<Body, RenderError> {
+        if let Some(body) = self.bodies.borrow().get(&variant) {
+            return Ok(body.clone());
+        }
+        let body = self.body(&variant, cluster, None)?;
+        let mut bodies = self.bodies.borrow_mut();
+        if bodies.len() < MAX_BODIES {
+            bodies.insert(variant, body.clone());
+        }
+        Ok(body)
+    }
+
+    fn body(
+        &self,
+        variant: &Variant,
+        cluster: &str,
+        trace: Option<&mut Vec<OverrideStep>>,
+    ) -> Result<Body, RenderError> {
+        let mut object = self.base.clone();
+        if let (Some(revise), Some(replicas)) = (self.revise, variant.replicas) {
+            object = revise(object, i64::from(replicas)).map_err(|problem| {
+                RenderError::Replicas { cluster: cluster.to_owned(), problem }
+            })?;
+        }
+        if let Some(completions) = variant.completions {
+            object.set(&["spec", "completions"], completions);
+        }
+        let applied = self
+            .overrides
+            .apply_rules(&mut object, &variant.rules, cluster, trace)
+            .map_err(|source| RenderError::Override {
+                cluster: cluster.to_owned(),
+                source: Box::new(source),
+            })?;
+        if !self.overrides.is_empty() {
+            // An override may replace all labels or annotations; the marks come last.
+            mark(&mut object, self.binding, self.generation);
+        }
+        let records = [
+            (annotations::APPLIED_CLUSTER_OVERRIDES, applied.cluster_scoped()),
+            (annotations::APPLIED_OVERRIDES, applied.namespaced()),
+        ];
+        let records = records.into_iter().filter_map(|(key, record)| Some((key, record?)));
+        Ok(Body { object, records: records.collect() })
     }
 
     /// A Work without its manifest.
@@ -379,7 +439,10 @@ pub fn cluster_of(work: &Work) -> Option<&str> {
 mod tests {
     use super::*;
     use karmada_api::cluster::Cluster;
+    use karmada_api::policy::OverridePolicy;
     use karmada_api::work::ResourceBinding;
+
+    use crate::overrides::OverrideIndex;
 
     fn cluster(name: &str) -> Cluster {
         serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
@@ -409,6 +472,41 @@ mod tests {
     fn set_replicas(mut object: Value, replicas: i64) -> Result<Value, String> {
         object.set(&["spec", "replicas"], replicas);
         Ok(object)
+    }
+
+    #[test]
+    fn clusters_that_share_a_rendering_get_what_each_would_get_alone() {
+        let targets = [("m1", 2), ("m2", 2), ("m3", 3), ("m4", 2)]
+            .map(|(name, replicas)| json!({"name": name, "replicas": replicas}));
+        let binding = binding(json!({"replicas": 9, "clusters": targets}));
+        let policy: OverridePolicy = serde_json::from_value(json!({
+            "metadata": {"name": "op", "namespace": "ns"},
+            "spec": {"overrideRules": [
+                {"overriders": {"labelsOverrider": [{"operator": "add", "value": {"tier": "gold"}}]}},
+                {"targetCluster": {"clusterNames": ["m2"]},
+                 "overriders": {"plaintext": [{"path": "/spec/paused", "operator": "add", "value": true}]}},
+            ]},
+        }))
+        .unwrap();
+        let mut index = OverrideIndex::default();
+        index.insert(&policy);
+        let template = deployment();
+        let overrides = Overrides::find(&OverrideIndex::default(), &index, &template);
+        let renderer =
+            || Renderer::new(&template, &binding, &overrides, Some(&set_replicas), false);
+        let shared = renderer();
+        for target in &binding.spec.clusters {
+            let cluster = cluster(&target.name);
+            let work = shared.render(target, &cluster, None, None).unwrap();
+            assert_eq!(work, renderer().render(target, &cluster, None, None).unwrap());
+            let manifest = &work.spec.workload.manifests[0];
+            assert_eq!(
+                manifest.bool_at(&["spec", "paused"]),
+                (target.name == "m2").then_some(true)
+            );
+            assert_eq!(manifest.i64_at(&["spec", "replicas"]), Some(i64::from(target.replicas)));
+        }
+        assert_eq!(shared.bodies.borrow().len(), 3);
     }
 
     fn render(

@@ -180,8 +180,7 @@ impl Overrides {
 
     /// Whether an override may reach for fields that a Work is pruned of.
     pub(crate) fn reach_pruned_fields(&self) -> bool {
-        let policies = self.cluster_scoped.iter().chain(&self.namespaced);
-        policies.flat_map(|policy| &policy.rules).any(|rule| {
+        self.rules().any(|(_, rule)| {
             let paths = rule.overriders.plaintext.iter().map(|overrider| overrider.path.as_str());
             let fields = rule
                 .overriders
@@ -199,34 +198,50 @@ impl Overrides {
         &self,
         object: &mut Value,
         cluster: &impl ClusterFacts,
+        trace: Option<&mut Vec<OverrideStep>>,
+    ) -> Result<Applied, OverrideError> {
+        self.apply_rules(object, &self.rules_for(cluster), cluster.name(), trace)
+    }
+
+    /// The rules meant for a cluster, by their places. Clusters with the same rules get the same object.
+    pub(crate) fn rules_for(&self, cluster: &impl ClusterFacts) -> Vec<usize> {
+        let concerns = |rule: &RuleWithCluster| {
+            rule.target_cluster.as_ref().is_none_or(|affinity| affinity.matches(cluster))
+        };
+        let rules = self.rules().enumerate();
+        rules.filter(|(_, (_, rule))| concerns(rule)).map(|(place, _)| place).collect()
+    }
+
+    /// Applies the rules at these places; `cluster` is who the trace speaks of.
+    pub(crate) fn apply_rules(
+        &self,
+        object: &mut Value,
+        places: &[usize],
+        cluster: &str,
         mut trace: Option<&mut Vec<OverrideStep>>,
     ) -> Result<Applied, OverrideError> {
         let mut applied = Applied::default();
-        for (policies, record) in [
-            (&self.cluster_scoped, &mut applied.cluster_scoped),
-            (&self.namespaced, &mut applied.namespaced),
-        ] {
-            for policy in policies {
-                for rule in &policy.rules {
-                    let concerns = rule
-                        .target_cluster
-                        .as_ref()
-                        .is_none_or(|affinity| affinity.matches(cluster));
-                    if !concerns {
-                        continue;
-                    }
-                    apply_rule(
-                        object,
-                        &rule.overriders,
-                        policy,
-                        cluster.name(),
-                        trace.as_deref_mut(),
-                    )?;
-                    record.push((policy.name.clone(), rule.overriders.clone()));
-                }
+        let mut places = places.iter().peekable();
+        for (place, (policy, rule)) in self.rules().enumerate() {
+            if places.next_if_eq(&&place).is_none() {
+                continue;
             }
+            apply_rule(object, &rule.overriders, policy, cluster, trace.as_deref_mut())?;
+            let is_cluster_scoped = policy.namespace.is_empty();
+            let record = if is_cluster_scoped {
+                &mut applied.cluster_scoped
+            } else {
+                &mut applied.namespaced
+            };
+            record.push((policy.name.clone(), rule.overriders.clone()));
         }
         Ok(applied)
+    }
+
+    /// Every rule with its policy, in the order of application.
+    fn rules(&self) -> impl Iterator<Item = (&Prepared, &RuleWithCluster)> {
+        let policies = self.cluster_scoped.iter().chain(&self.namespaced);
+        policies.flat_map(|policy| policy.rules.iter().map(|rule| (&**policy, rule)))
     }
 }
 

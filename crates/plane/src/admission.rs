@@ -143,10 +143,11 @@ impl Admission for Hooks {
 pub(crate) struct Bindings;
 
 impl Converter for Bindings {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Result<Value, String>> {
-        let is_binding = matches!(object.kind(), "ResourceBinding" | "ClusterResourceBinding")
-            && object.api_version().starts_with("work.karmada.io/");
-        (is_binding && object.api_version() != api_version)
-            .then(|| convert::convert(object, api_version))
+    fn knows(&self, group: &str, kind: &str) -> bool {
+        group == "work.karmada.io" && matches!(kind, "ResourceBinding" | "ClusterResourceBinding")
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        convert::convert(object, api_version)
     }
 }

@@ -29,8 +29,10 @@ const VIEW_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// Knows how to rewrite objects of some custom kinds into another version.
 pub trait Converter: Send + Sync + 'static {
-    /// Returns the object in the version, or nothing if the kind is not its own.
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Result<Value, String>>;
+    /// Whether the kind is one of its own.
+    fn knows(&self, group: &str, kind: &str) -> bool;
+    /// Returns the object in the version.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
 }
 
 /// Who rewrites the objects of a kind into another version, beyond its name. What this program can do itself is
@@ -49,11 +51,8 @@ impl Converters {
         objects: &Arc<dyn Objects>,
     ) -> Self {
         let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
-        let version = Custom::storage_version(definition).unwrap_or_default();
-        let api_version = GroupVersion::new(text(&["spec", "group"]), version).to_string();
-        let kind = text(&["spec", "names", "kind"]);
-        let sample = json!({"apiVersion": api_version, "kind": kind});
-        let native = native.filter(|native| native.convert(&sample, &api_version).is_some());
+        let (group, kind) = (text(&["spec", "group"]), text(&["spec", "names", "kind"]));
+        let native = native.filter(|native| native.knows(group, kind));
         let webhook = match native {
             Some(_) => None,
             None => ConversionWebhook::of(definition, client, objects).map(Arc::new),
@@ -356,8 +355,8 @@ impl Strategy for Custom {
     fn convert(&self, object: &mut Value, group: &str, version: &str) {
         let api_version = GroupVersion::new(group, version).to_string();
         let native = self.converters.native.as_ref();
-        let converted = native.and_then(|native| native.convert(object, &api_version));
-        match converted {
+        let native = native.filter(|_| object.api_version() != api_version);
+        match native.map(|native| native.convert(object, &api_version)) {
             Some(Ok(converted)) => *object = converted,
             Some(Err(error)) => tracing::warn!(error, api_version, "convert a custom object"),
             None => {}

@@ -256,7 +256,7 @@ fn the_version_names_kubernetes_and_every_feature() {
     assert_eq!(documents(&yaml), std::slice::from_ref(&version));
     assert_eq!(version["kubernetesVersion"], "v1.36");
     let features = version["featureGates"].as_array().unwrap();
-    assert_eq!(features.len(), 17);
+    assert_eq!(features.len(), 18);
     assert!(features.iter().all(|feature| feature["enabled"] == false));
     let short = output(program, &["version", "-o", "short"]).unwrap();
     assert_eq!(short.trim_end(), version["version"]);

@@ -79,7 +79,8 @@ async fn a_storm_of_states_in_a_member_is_written_few_times() {
     let inside = world.member("m1").client().api(&gvr("deployments.apps")).namespaced("default");
     let before = world.writes();
     for turn in 0..200 {
-        let status = json!({"status": {"readyReplicas": turn % 2}});
+        let ready = 1 + turn % 2;
+        let status = json!({"status": {"readyReplicas": ready, "availableReplicas": ready}});
         let patch = karmada_client::Patch::Merge(status);
         inside.patch_subresource("app0", "status", &patch, &Default::default()).await.unwrap();
         world.advance(std::time::Duration::from_millis(5)).await;

@@ -117,6 +117,16 @@ fn is_for(role: Role, case: &Value) -> bool {
     role == Role::Member || !MEMBERS_ONLY.iter().any(|part| text.contains(part))
 }
 
+/// A plane publishes no root certificates, so no case waits for them there.
+fn wait_for_nobody(role: Role, case: &mut Value) {
+    for step in case["setup"].as_array_mut().into_iter().flatten() {
+        let path = step["request"]["path"].as_str().unwrap_or_default();
+        if role == Role::Plane && path.ends_with("/kube-root-ca.crt") {
+            step.as_object_mut().map(|step| step.remove("until"));
+        }
+    }
+}
+
 async fn replay(role: Role) {
     let server = Arc::new(Server::start(role).await);
     let queue = Arc::new(Mutex::new(groups()));
@@ -134,7 +144,8 @@ async fn replay(role: Role) {
                     cases.extend(own.into_iter().map(|case| (topic.clone(), case)));
                 }
                 cases.retain(|(_, case)| is_for(role, case));
-                for (topic, case) in cases {
+                for (topic, mut case) in cases {
+                    wait_for_nobody(role, &mut case);
                     let id = case["id"].as_str().unwrap_or_default().to_owned();
                     // What is known to differ is not waited for at length.
                     let patience = if known.contains_key(&id) { BRIEF } else { LONG };

@@ -125,13 +125,10 @@ impl Admission for Hooks {
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             // Most writes concern no quota, and must not pay for copies.
-            if attributes.resource != "resourcebindings" {
+            if !quota::counts(attributes, &self.settings.gates) {
                 return Ok(());
             }
             let request = request(attributes, object, old);
-            if !quota::counts(&request, &self.settings.gates) {
-                return Ok(());
-            }
             let uses = admission::validate(&request, self)?.quota_uses;
             let known = self.quotas(&request.namespace);
             quota::charge(&server, &request, &self.settings.gates, uses, known).await

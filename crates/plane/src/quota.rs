@@ -8,19 +8,20 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::status::Status;
 use karmada_apiserver::Handle;
+use karmada_apiserver::admission::{Attributes, Operation};
 use karmada_apiserver::auth::Identity;
 use karmada_client::{Api, Client, Error};
 
 /// How often a quota that others change is counted anew before the binding is refused.
 const MAX_ATTEMPTS: usize = 20;
 
-/// Whether admitting the request may change what quotas count.
-pub(crate) fn counts(request: &admission::Request, gates: &Gates) -> bool {
+/// Whether admitting the write may change what quotas count.
+pub(crate) fn counts(attributes: &Attributes, gates: &Gates) -> bool {
     gates.is_on(Gate::FederatedQuotaEnforcement)
-        && request.resource.group == "work.karmada.io"
-        && request.resource.resource == "resourcebindings"
-        && request.subresource.is_empty()
-        && matches!(request.operation, admission::Operation::Create | admission::Operation::Update)
+        && attributes.gvk.group == "work.karmada.io"
+        && attributes.resource == "resourcebindings"
+        && attributes.subresource.is_empty()
+        && matches!(attributes.operation, Operation::Create | Operation::Update)
 }
 
 /// Writes the use of every quota the binding concerns. A quota that changed meanwhile is read and counted

@@ -128,8 +128,10 @@ impl Assignment<'_> {
     ) -> Result<Vec<(&'c str, i64)>, Failure> {
         let mut left = replicas;
         let mut targets = Vec::new();
-        // Sorted by tier, so that each run of equal tiers is one.
-        for tier in selected.chunk_by(|a, b| a.tier == b.tier) {
+        // Spreading may have mixed the tiers; within one the order of selection stays.
+        let mut by_tier = selected.to_vec();
+        by_tier.sort_by_key(|candidate| candidate.tier);
+        for tier in by_tier.chunk_by(|a, b| a.tier == b.tier) {
             if left == 0 {
                 break;
             }

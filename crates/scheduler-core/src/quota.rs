@@ -1,5 +1,8 @@
 //! How many replicas the ResourceQuotas of a namespace leave room for, and what to take back from clusters
 //! that cannot run what they were given.
+//!
+//! Both are asked by programs beside the scheduler: the estimator of a member, which counts what its quotas
+//! leave (E17), and the descheduler (E18). The scheduler itself never calls them.
 
 use std::collections::BTreeMap;
 

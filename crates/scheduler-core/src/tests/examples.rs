@@ -2,18 +2,6 @@
 
 use super::*;
 
-fn static_weights(weights: &[(&str, i64)]) -> Value {
-    let rules: Vec<Value> = weights
-        .iter()
-        .map(|(name, weight)| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight}))
-        .collect();
-    json!({"replicaScheduling": {
-        "replicaSchedulingType": "Divided",
-        "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"staticWeightList": rules},
-    }})
-}
-
 #[test]
 fn e3_static_weights_ignore_capacity_and_history() {
     type Case = (i32, usize, &'static [(&'static str, i64)], &'static str);

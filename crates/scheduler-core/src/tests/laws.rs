@@ -2,78 +2,160 @@
 
 use proptest::prelude::*;
 
-use super::reference::{self, Kind, Plain};
+use super::reference::{Kind, Limits, Plain, Wish};
 use super::*;
+
+/// A template whose UID sends ties to the greater name.
+const ODD_UID: &str = "d43fdeeb-d750-4e2b-bee3-64eb94534f4c";
 
 #[derive(Debug, Clone)]
 struct Case {
-    /// Room and replicas held, by cluster.
-    clusters: Vec<(i64, i32)>,
-    replicas: i32,
-    kind: Kind,
-    max_clusters: Option<usize>,
+    clusters: Vec<Plain>,
+    wish: Wish,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    let weights = proptest::collection::vec((0usize..7, 1i64..4), 0..5).prop_map(|rules| {
+        Kind::Static(Some(rules.into_iter().map(|(i, weight)| (name(i), weight)).collect()))
+    });
+    prop_oneof![
+        2 => Just(Kind::Duplicated),
+        4 => Just(Kind::Dynamic),
+        4 => Just(Kind::Aggregated),
+        1 => Just(Kind::Static(None)),
+        2 => weights,
+    ]
+}
+
+fn name(index: usize) -> String {
+    format!("m{index}")
+}
+
+/// Limits that admission lets through.
+fn limits() -> impl Strategy<Value = Limits> {
+    (1usize..4, 0usize..4).prop_map(|(min, more)| (min, min + more))
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let clusters =
-        proptest::collection::vec((0i64..12, prop_oneof![2 => Just(0), 1 => 1i32..6]), 1..6);
-    let kind = prop_oneof![Just(Kind::Duplicated), Just(Kind::Dynamic), Just(Kind::Aggregated)];
-    (clusters, 1i32..20, kind, proptest::option::of(1usize..5)).prop_map(
-        |(clusters, replicas, kind, max_clusters)| Case { clusters, replicas, kind, max_clusters },
+    let held = prop_oneof![4 => Just(None), 1 => Just(Some(0)), 3 => (1i64..6).prop_map(Some)];
+    let region = prop_oneof![1 => Just(""), 6 => Just("r1"), 4 => Just("r2"), 2 => Just("r3")];
+    let clusters = proptest::collection::vec((0i64..12, held, region, 0usize..3), 1..7);
+    let spread = prop_oneof![
+        3 => Just((None, None)),
+        3 => limits().prop_map(|limits| (None, Some(limits))),
+        3 => (limits(), limits()).prop_map(|(regions, limits)| (Some(regions), Some(limits))),
+    ];
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (clusters, 1i64..20, kind(), spread, switches).prop_map(
+        |(clusters, replicas, kind, (by_region, by_cluster), switches)| {
+            let (overflows, fresh, descending, has_left) = switches;
+            // Admission keeps overflow groups to division by capacity.
+            let overflows = overflows && matches!(kind, Kind::Dynamic | Kind::Aggregated);
+            let plain =
+                |(index, (room, held, region, tier)): (usize, (i64, _, &str, usize))| Plain {
+                    name: name(index),
+                    region: region.to_owned(),
+                    tier: if overflows { tier } else { 0 },
+                    held,
+                    room,
+                };
+            let clusters: Vec<Plain> = clusters.into_iter().enumerate().map(plain).collect();
+            let held = clusters.iter().rev().filter_map(|c| Some((c.name.clone(), c.held?)));
+            let mut previous: Vec<(String, i64)> = held.collect();
+            if has_left {
+                previous.insert(0, ("gone".to_owned(), 2));
+            }
+            let wish = Wish {
+                kind,
+                replicas,
+                by_region,
+                by_cluster,
+                overflows,
+                fresh,
+                descending,
+                previous,
+            };
+            Case { clusters, wish }
+        },
     )
 }
 
 impl Case {
-    fn names(&self) -> Vec<String> {
-        (0..self.clusters.len()).map(|i| format!("m{i}")).collect()
-    }
-
     fn fleet(&self) -> Vec<Value> {
-        self.names()
-            .iter()
-            .zip(&self.clusters)
-            .map(|(name, (room, _))| cluster(name, *room))
-            .collect()
+        let cluster = |plain: &Plain| {
+            let mut cluster = cluster(&plain.name, plain.room);
+            cluster["spec"]["region"] = plain.region.as_str().into();
+            cluster
+        };
+        self.clusters.iter().map(cluster).collect()
     }
 
-    fn binding(&self) -> Value {
-        let mut placement = match self.kind {
+    fn placement(&self) -> Value {
+        let mut placement = match &self.wish.kind {
             Kind::Duplicated => {
                 json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}})
             }
             Kind::Dynamic => divided("dynamic"),
             Kind::Aggregated => divided("aggregated"),
+            Kind::Static(None) => json!({"replicaScheduling": {
+                "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+            }}),
+            Kind::Static(Some(weights)) => static_weights(weights),
         };
-        if let Some(max) = self.max_clusters {
-            placement["spreadConstraints"] =
-                json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": max}]);
+        let constraint = |field: &str, limits: Option<Limits>| {
+            limits.map(
+                |(min, max)| json!({"spreadByField": field, "minGroups": min, "maxGroups": max}),
+            )
+        };
+        let constraints = [
+            constraint("region", self.wish.by_region),
+            constraint("cluster", self.wish.by_cluster),
+        ];
+        placement["spreadConstraints"] = constraints.into_iter().flatten().collect();
+        if self.wish.overflows {
+            placement["clusterAffinities"] = json!([{
+                "affinityName": "g",
+                "clusterNames": self.tier(0),
+                "overflowAffinities": [
+                    {"affinityName": "o1", "clusterNames": self.tier(1)},
+                    {"affinityName": "o2", "clusterNames": self.tier(2)},
+                ],
+            }]);
         }
-        let names = self.names();
-        let previous: Vec<(&str, i32)> = names
-            .iter()
-            .zip(&self.clusters)
-            .filter(|(_, (_, held))| *held > 0)
-            .map(|(name, (_, held))| (name.as_str(), *held))
-            .collect();
-        binding(self.replicas, placement, &previous)
+        placement
     }
 
-    fn by_reference(&self) -> Option<Vec<(String, i64)>> {
-        let plain = |(name, (room, held)): (String, &(i64, i32))| Plain {
-            name,
-            is_target: *held > 0,
-            assigned: i64::from(*held),
-            room: *room,
-        };
-        let candidates: Vec<Plain> =
-            self.names().into_iter().zip(&self.clusters).map(plain).collect();
-        let previous: Vec<(String, i64)> = candidates
-            .iter()
-            .filter(|candidate| candidate.is_target)
-            .map(|candidate| (candidate.name.clone(), candidate.assigned))
-            .collect();
-        let max = self.max_clusters;
-        reference::place(candidates, self.kind, i64::from(self.replicas), max, &previous)
+    /// The names of a tier; somebody else's where there are none, since no names means all.
+    fn tier(&self, tier: usize) -> Vec<&str> {
+        let members = self.clusters.iter().filter(|cluster| cluster.tier == tier);
+        let mut names: Vec<&str> = members.map(|cluster| cluster.name.as_str()).collect();
+        if names.is_empty() {
+            names.push("nobody");
+        }
+        names
+    }
+
+    fn binding(&self) -> Value {
+        let previous: Vec<(&str, i32)> =
+            self.wish.previous.iter().map(|(name, n)| (name.as_str(), *n as i32)).collect();
+        let mut binding = binding(self.wish.replicas as i32, self.placement(), &previous);
+        if self.wish.descending {
+            binding["resource"]["uid"] = ODD_UID.into();
+        }
+        if self.wish.fresh {
+            binding["rescheduleTriggeredAt"] = "2026-01-01T10:00:01Z".into();
+        }
+        binding
+    }
+
+    fn place_in(&self, fleet: &[Value]) -> Result<Vec<(String, i32)>, Failure> {
+        let status = json!({"lastScheduledTime": "2026-01-01T10:00:00Z"});
+        let outcome = run(&self.binding(), status, &snapshot(fleet), &Config::default());
+        outcome.result.map(|placed| pairs(&placed.clusters))
+    }
+
+    fn place(&self) -> Result<Vec<(String, i32)>, Failure> {
+        self.place_in(&self.fleet())
     }
 }
 
@@ -82,11 +164,11 @@ proptest! {
 
     #[test]
     fn decisions_agree_with_the_plain_reference(case in case()) {
-        let result = place(&case.binding(), &snapshot(&case.fleet()));
-        let plain: Option<Vec<(String, i64)>> = result
+        let result: Option<Vec<(String, i64)>> = case
+            .place()
             .ok()
             .map(|targets| targets.into_iter().map(|(name, n)| (name, i64::from(n))).collect());
-        prop_assert_eq!(plain, case.by_reference());
+        prop_assert_eq!(result, case.wish.place(case.clusters.clone()));
     }
 }
 
@@ -98,17 +180,19 @@ fn reference_cases() -> u32 {
 proptest! {
     #[test]
     fn replicas_add_up_and_capacity_is_respected(case in case()) {
-        let Ok(targets) = place(&case.binding(), &snapshot(&case.fleet())) else { return Ok(()) };
-        let total: i32 = targets.iter().map(|(_, replicas)| replicas).sum();
-        if case.kind == Kind::Duplicated {
-            prop_assert!(targets.iter().all(|(_, replicas)| *replicas == case.replicas));
+        let Ok(targets) = case.place() else { return Ok(()) };
+        let total: i64 = targets.iter().map(|(_, replicas)| i64::from(*replicas)).sum();
+        if case.wish.kind == Kind::Duplicated {
+            prop_assert!(targets.iter().all(|(_, n)| i64::from(*n) == case.wish.replicas));
             return Ok(());
         }
-        prop_assert_eq!(total, case.replicas);
+        prop_assert_eq!(total, case.wish.replicas);
+        if let Kind::Static(_) = case.wish.kind {
+            return Ok(());
+        }
         for (name, replicas) in targets {
-            let index: usize = name[1..].parse().unwrap();
-            let (room, held) = case.clusters[index];
-            prop_assert!(i64::from(replicas) <= room + i64::from(held));
+            let cluster = case.clusters.iter().find(|cluster| cluster.name == name).unwrap();
+            prop_assert!(i64::from(replicas) <= cluster.room + cluster.held.unwrap_or(0));
         }
     }
 
@@ -117,27 +201,28 @@ proptest! {
         let fleet = case.fleet();
         let mut shuffled = fleet.clone();
         shuffled.rotate_left(seed as usize % fleet.len());
-        prop_assert_eq!(
-            place(&case.binding(), &snapshot(&fleet)),
-            place(&case.binding(), &snapshot(&shuffled))
-        );
+        prop_assert_eq!(case.place_in(&fleet), case.place_in(&shuffled));
     }
 
     #[test]
     fn a_cluster_that_got_nothing_is_not_missed(case in case()) {
-        // A cluster that is passed over for want of room may stand in the way of another, so bounded
-        // numbers of clusters are looked at where room does not matter.
-        let kind = if case.max_clusters.is_some() { Kind::Duplicated } else { case.kind };
-        let case = Case { kind, ..case };
+        // A cluster that is passed over for want of room, or that makes its region look better, may stand
+        // in the way of another: bounded numbers of clusters are looked at where neither matters.
+        let mut case = case;
+        case.wish.by_region = None;
+        if case.wish.by_cluster.is_some() {
+            (case.wish.kind, case.wish.overflows) = (Kind::Duplicated, false);
+            case.wish.by_cluster = case.wish.by_cluster.map(|(_, max)| (1, max));
+        }
         let fleet = case.fleet();
-        let Ok(before) = place(&case.binding(), &snapshot(&fleet)) else { return Ok(()) };
-        let used = |cluster: &Value| before.iter().any(|(name, _)| cluster["metadata"]["name"] == **name);
+        let Ok(before) = case.place() else { return Ok(()) };
+        let used = |name: &str| before.iter().any(|(target, _)| target == name);
         // One that loses what it had was not unused.
-        let unused = |index: &usize| !used(&fleet[*index]) && case.clusters[*index].1 == 0;
-        let Some(unused) = (0..fleet.len()).find(unused) else { return Ok(()) };
+        let unused = |cluster: &Plain| !used(&cluster.name) && cluster.held.is_none();
+        let Some(unused) = case.clusters.iter().position(unused) else { return Ok(()) };
         let mut smaller = fleet.clone();
         smaller.remove(unused);
-        prop_assert_eq!(place(&case.binding(), &snapshot(&smaller)).unwrap(), before);
+        prop_assert_eq!(case.place_in(&smaller).unwrap(), before);
     }
 
     #[test]

@@ -64,6 +64,18 @@ fn divided(preference: &str) -> Value {
     }
 }
 
+fn static_weights(weights: &[(impl AsRef<str>, i64)]) -> Value {
+    let rule = |(name, weight): &(_, i64)| {
+        let name: &str = AsRef::as_ref(name);
+        json!({"targetCluster": {"clusterNames": [name]}, "weight": weight})
+    };
+    json!({"replicaScheduling": {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": weights.iter().map(rule).collect::<Vec<_>>()},
+    }})
+}
+
 /// A binding of generation 1 that was never scheduled.
 fn subject<'a>(
     spec: &'a ResourceBindingSpec,

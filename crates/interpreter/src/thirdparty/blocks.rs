@@ -1,7 +1,5 @@
 //! What the rules of several custom kinds have in common: picking fields, adding up, and merging conditions.
 
-use std::collections::BTreeMap;
-
 use karmada_api::annotations;
 use karmada_api::work::{Component, ComponentReplicaRequirements, ReplicaRequirements};
 use karmada_apimachinery::object::ObjectExt;
@@ -24,7 +22,31 @@ pub(super) fn pick(object: &Value, fields: &[&str]) -> Result<Map<String, Value>
             }
         }
     }
-    Ok(without_empties(picked))
+    drop_empty_fields(&mut picked);
+    Ok(picked)
+}
+
+/// Leaves out fields that are empty. Compat: what becomes empty by that stays, as an object without fields.
+fn drop_empty_fields(fields: &mut Map<String, Value>) {
+    fields.retain(|_, value| !is_empty(value));
+    fields.values_mut().for_each(drop_empty_fields_within);
+}
+
+fn drop_empty_fields_within(value: &mut Value) {
+    match value {
+        Value::Object(fields) => drop_empty_fields(fields),
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_fields_within),
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
 }
 
 /// As [`pick`], with the generation in the member and that of the template it was made from.
@@ -121,7 +143,9 @@ pub(super) enum Otherwise {
     Blank,
     /// Zero if no member says anything.
     Zero,
-    /// The value of the template if no member says anything.
+    /// Blank if no member says anything; as it was if there is no member.
+    BlankAmongMembers,
+    /// The value of the template if no member says anything; blank if there is no member.
     Kept,
     /// Left out if no member says anything.
     Absent,
@@ -203,7 +227,9 @@ pub(super) fn merge(object: &mut Value, members: &Members<'_>, rules: &Merge) ->
         let value = last(members, field).or(match otherwise {
             Otherwise::Blank => Some("".into()),
             Otherwise::Zero => Some(0.into()),
-            Otherwise::Kept => status.get(*field).cloned(),
+            Otherwise::BlankAmongMembers if members.len() > 0 => Some("".into()),
+            Otherwise::Kept if members.len() == 0 => Some("".into()),
+            Otherwise::BlankAmongMembers | Otherwise::Kept => status.get(*field).cloned(),
             Otherwise::Absent => None,
         });
         status.insert((*field).to_owned(), value.unwrap_or(Value::Null));
@@ -250,15 +276,25 @@ pub(super) fn merged_conditions(members: &Members<'_>) -> Result<Vec<Value>> {
     Ok(merged)
 }
 
+/// The last condition of each type, in the order in which the types turned up.
 fn last_conditions(members: &Members<'_>) -> Result<Vec<Value>> {
-    let mut by_type = BTreeMap::new();
+    let mut last: Vec<Value> = Vec::new();
     members.each(|_, status| {
         for condition in objects(status, &["conditions"])? {
-            by_type.insert(text(condition, &["type"])?.to_owned(), condition.clone());
+            text(condition, &["type"])?;
+            put_by_type(&mut last, condition);
         }
         Ok(())
     })?;
-    Ok(by_type.into_values().collect())
+    Ok(last)
+}
+
+/// Takes the place of the condition of the same type, or a new one at the end.
+pub(super) fn put_by_type(conditions: &mut Vec<Value>, condition: &Value) {
+    match conditions.iter_mut().find(|known| known.get("type") == condition.get("type")) {
+        Some(known) => *known = condition.clone(),
+        None => conditions.push(condition.clone()),
+    }
 }
 
 /// All conditions of all members, one after the other.

@@ -57,12 +57,20 @@ pub(super) fn aggregate_helm_release(
 ) -> Result<()> {
     super::blocks::merge(object, members, &HELM_RELEASE)?;
     for counter in FAILURES {
-        if members.reported().any(|(_, status)| status.get(counter).is_some()) {
+        let is_counted = members.reported().any(|(_, status)| status.get(counter).is_some());
+        if is_counted || members.len() == 0 {
             let sum = super::blocks::sum(members, counter)?;
             crate::fields::set(object, &["status", counter], sum)?;
         }
     }
     Ok(())
+}
+
+/// Compat: charts do not report the generation they have seen.
+pub(super) fn report_helm_chart(object: &Value) -> Result<Option<Value>> {
+    let mut fields: Vec<_> = HELM_CHART.last.iter().map(|(field, _)| *field).collect();
+    fields.push("conditions");
+    report(object, &fields)
 }
 
 /// Reports the merged fields and some more.

@@ -23,9 +23,9 @@ pub(super) const CLONE_SET: Merge = Merge {
         "expectedUpdatedReplicas",
     ],
     last: &[
-        ("updateRevision", Otherwise::Blank),
-        ("currentRevision", Otherwise::Blank),
-        ("labelSelector", Otherwise::Blank),
+        ("updateRevision", Otherwise::BlankAmongMembers),
+        ("currentRevision", Otherwise::BlankAmongMembers),
+        ("labelSelector", Otherwise::BlankAmongMembers),
     ],
     conditions: Conditions::Untouched,
 };

@@ -1,7 +1,5 @@
 //! Kubeflow: notebooks and distributed training.
 
-use std::collections::BTreeMap;
-
 use karmada_api::config::DependentObjectReference;
 use karmada_api::work::Component;
 use karmada_apimachinery::object::ObjectExt;
@@ -9,7 +7,7 @@ use karmada_apimachinery::{Map, Value, json};
 
 use super::blocks::{
     component, condition_now, current_status, earliest, is_true, latest, loose_replicas,
-    pass_single, pick, put_status, replicas_at, sum, without_zeros,
+    pass_single, pick, put_by_type, put_status, replicas_at, sum, without_zeros,
 };
 use crate::Gates;
 use crate::error::Result;
@@ -230,29 +228,37 @@ pub(super) fn reflect_mpi(object: &Value) -> Result<Option<Value>> {
     Ok(Some(Value::Object(status)))
 }
 
+/// When a condition last changed.
+fn time_of(condition: &Value) -> Result<&str> {
+    match text(condition, &["lastUpdateTime"])? {
+        "" => text(condition, &["lastTransitionTime"]),
+        updated => Ok(updated),
+    }
+}
+
 pub(super) fn aggregate_mpi(object: &mut Value, members: &Members<'_>) -> Result<()> {
     if members.len() == 0 || pass_single(object, members)? {
         return Ok(());
     }
     let mut roles = Vec::new();
-    let mut newest: BTreeMap<String, (String, Value)> = BTreeMap::new();
+    let mut newest: Vec<Value> = Vec::new();
     members.each(|_, status| {
         for (role, _) in map(status, &["replicaStatuses"])?.into_iter().flatten() {
             roles.push(role.clone());
         }
         for condition in list(status, &["conditions"])? {
-            let updated = text(condition, &["lastUpdateTime"])?;
-            let moved = text(condition, &["lastTransitionTime"])?;
-            let time = if updated.is_empty() { moved } else { updated };
-            let kind = text(condition, &["type"])?;
-            let is_newer = newest.get(kind).is_none_or(|(known, _)| time > known.as_str());
-            if !time.is_empty() && is_newer {
-                newest.insert(kind.to_owned(), (time.to_owned(), condition.clone()));
+            let (kind, time) = (text(condition, &["type"])?, time_of(condition)?);
+            let known = newest.iter().find(|known| known.get("type") == Some(&kind.into()));
+            let is_newer = match known {
+                Some(known) => time > time_of(known)?,
+                None => !time.is_empty(),
+            };
+            if is_newer {
+                put_by_type(&mut newest, condition);
             }
         }
         Ok(())
     })?;
-    let conditions: Vec<_> = newest.into_values().map(|(_, condition)| condition).collect();
     let times = [
         ("startTime", earliest(members, "startTime")),
         ("completionTime", latest(members, "completionTime")),
@@ -260,7 +266,7 @@ pub(super) fn aggregate_mpi(object: &mut Value, members: &Members<'_>) -> Result
     ];
     let mut status = Map::new();
     status.insert("replicaStatuses".to_owned(), role_counts(members, &roles)?);
-    status.insert("conditions".to_owned(), conditions.into());
+    status.insert("conditions".to_owned(), newest.into());
     for (field, time) in times {
         status.insert(field.to_owned(), time.unwrap_or(Value::Null));
     }

@@ -9,6 +9,8 @@ mod kruise;
 mod kubeflow;
 mod kyverno;
 mod ray;
+#[cfg(test)]
+mod samples;
 mod spark;
 #[cfg(test)]
 mod tests;
@@ -206,7 +208,7 @@ pub(crate) const TABLE: &[Rules] = &[
         ..source("Bucket")
     },
     Rules {
-        reflect: Some(|object| report_with(object, &flux::HELM_CHART, &[])),
+        reflect: Some(flux::report_helm_chart),
         aggregate: Some(|object, members| merge(object, members, &flux::HELM_CHART)),
         health: Some(|object| is_ready(object, &["Succeeded", "ChartPullSucceeded"])),
         dependencies: Some(|object| named_at(object, flux::HELM_CHART_NEEDS)),

@@ -29,7 +29,20 @@ pub trait Binding: Kind {
     fn permanent_id(&self) -> &str {
         self.metadata().labels.get(Self::PERMANENT_ID).map_or("", String::as_str)
     }
+
+    /// Whether a policy or another API stands behind the binding, so that a scheduler places it.
+    /// Those that follow other bindings go where these go.
+    fn has_owner(&self) -> bool {
+        let labels = &self.metadata().labels;
+        BINDING_OWNERS.iter().any(|key| labels.get(*key).is_some_and(|id| !id.is_empty()))
+    }
 }
+
+const BINDING_OWNERS: [&str; 3] = [
+    labels::PROPAGATION_POLICY_PERMANENT_ID,
+    labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID,
+    labels::BINDING_MANAGED_BY,
+];
 
 /// PropagationPolicy or ClusterPropagationPolicy.
 pub trait Policy: Kind {

@@ -1,6 +1,6 @@
 //! The member clusters as decisions read them: one shared snapshot, renewed when a cluster changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
@@ -49,12 +49,28 @@ impl Clusters {
 
 /// Whether bindings have to be looked at again after this change.
 ///
-/// Compat: numbers, API enablements and readiness in the status do not count; taints do.
+/// Compat: numbers and readiness in the status do not count; taints do.
 pub(crate) fn concerns_bindings(old: &Cluster, new: &Cluster) -> bool {
     let (old, new) = (&old.metadata, &new.metadata);
     old.labels != new.labels
         || old.generation != new.generation
         || (old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some())
+}
+
+/// The kinds a cluster serves now and did not before, as group and version with the kind.
+pub(crate) fn new_kinds<'a>(old: &Cluster, new: &'a Cluster) -> BTreeSet<(&'a str, &'a str)> {
+    if old.status.api_enablements == new.status.api_enablements {
+        return BTreeSet::new();
+    }
+    let known: BTreeSet<_> = served(old).collect();
+    served(new).filter(|kind| !known.contains(kind)).collect()
+}
+
+fn served(cluster: &Cluster) -> impl Iterator<Item = (&str, &str)> {
+    cluster.status.api_enablements.iter().flat_map(|enabled| {
+        let kinds = enabled.resources.iter().map(|resource| resource.kind.as_str());
+        kinds.map(|kind| (enabled.group_version.as_str(), kind))
+    })
 }
 
 #[cfg(test)]

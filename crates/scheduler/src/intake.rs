@@ -3,24 +3,16 @@
 use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
-use karmada_api::labels;
 use karmada_api::scopes::Binding;
+use karmada_api::work::ObjectReference;
 use karmada_runtime::{Change, ObjectKey};
 use tracing::warn;
 
 use crate::Scheduler;
-use crate::clusters::concerns_bindings;
+use crate::clusters::{concerns_bindings, new_kinds};
 use crate::lane::Lane;
 use crate::placements::concern;
 use crate::queue::{Causes, Urgency};
-
-/// A binding is scheduled only if a policy or another API stands behind it; those that follow
-/// other bindings go where these go.
-const OWNERS: [&str; 3] = [
-    labels::PROPAGATION_POLICY_PERMANENT_ID,
-    labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID,
-    labels::BINDING_MANAGED_BY,
-];
 
 pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
@@ -35,9 +27,7 @@ impl Scheduler {
 
     /// Whether the binding is this scheduler's to place.
     pub(crate) fn accepts<B: Binding>(&self, binding: &B) -> bool {
-        let labels = &binding.metadata().labels;
-        let owned = OWNERS.iter().any(|key| labels.get(*key).is_some_and(|id| !id.is_empty()));
-        owned && self.is_ours(binding)
+        binding.has_owner() && self.is_ours(binding)
     }
 
     pub(crate) fn binding_changed<B: Binding>(&self, lane: &Lane<B>, change: &Change) {
@@ -94,14 +84,22 @@ impl Scheduler {
         if self.clusters.apply(&cluster) {
             self.queue.room_grew();
         }
-        let old = old.as_ref().and_then(|old| old.typed::<Cluster>().ok());
-        if let Some(old) = old.filter(|old| concerns_bindings(old, &cluster)) {
-            self.look_again(&[old, cluster]);
+        let Some(old) = old.as_ref().and_then(|old| old.typed::<Cluster>().ok()) else { return };
+        if concerns_bindings(&old, &cluster) {
+            return self.look_again(&[old, cluster], |_| true);
+        }
+        let new = new_kinds(&old, &cluster);
+        if !new.is_empty() {
+            // Its kind may be what kept the cluster from being a target.
+            let is_new =
+                |of: &ObjectReference| new.contains(&(of.api_version.as_str(), of.kind.as_str()));
+            self.look_again(std::slice::from_ref(&cluster), is_new);
         }
     }
 
-    /// Puts the bindings that one of these states of a cluster concerns into the queue.
-    fn look_again(&self, states: &[Arc<Cluster>]) {
+    /// Puts the bindings that one of these states of a cluster concerns into the queue, as far as
+    /// their templates do.
+    fn look_again(&self, states: &[Arc<Cluster>], of: impl Fn(&ObjectReference) -> bool) {
         let keys = {
             let placements = self.placements.lock();
             let mut keys = placements.matching(&*states[0]);
@@ -112,8 +110,8 @@ impl Scheduler {
         };
         for key in keys {
             let urgency = match key.namespace.as_str() {
-                "" => self.global.latest(&key).map(|binding| urgency(&*binding)),
-                _ => self.namespaced.latest(&key).map(|binding| urgency(&*binding)),
+                "" => self.global.latest(&key).and_then(|binding| wanted(&*binding, &of)),
+                _ => self.namespaced.latest(&key).and_then(|binding| wanted(&*binding, &of)),
             };
             if let Some(urgency) = urgency {
                 self.metrics.incoming("ClusterChanged");
@@ -121,6 +119,11 @@ impl Scheduler {
             }
         }
     }
+}
+
+/// How urgent a binding is whose template is asked for.
+fn wanted<B: Binding>(binding: &B, of: &impl Fn(&ObjectReference) -> bool) -> Option<Urgency> {
+    of(&binding.spec().resource).then(|| urgency(binding))
 }
 
 fn urgency<B: Binding>(binding: &B) -> Urgency {

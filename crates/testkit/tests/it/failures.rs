@@ -100,28 +100,14 @@ spec: {size: 3}
 async fn a_kind_the_member_does_not_have_waits_until_it_does() {
     let world = World::of(24, 2).await;
     world.apply(THINGS).await;
-    let definitions = world.client.api(&gvr("customresourcedefinitions.apiextensions.k8s.io"));
-    let mut definition = definitions.get("things.example.com").await.unwrap();
-    let metadata = json!({"name": "things.example.com"});
-    definition["metadata"] = metadata;
-    definition["status"] = json!({});
-    let inside = |member: &str| {
-        let client = world.member(member).client();
-        client.api(&gvr("customresourcedefinitions.apiextensions.k8s.io"))
-    };
-    inside("m2").create(&definition).await.unwrap();
-    world.advance(seconds(60)).await;
+    copy_definition(&world, "things.example.com", &["m2"]).await;
     world.apply(THING).await;
     world.apply(&policy("things", ("example.com/v1", "Thing", "one"), ALL)).await;
     let there = async |world: &World| has(world, "m2", "things.example.com", "one").await;
     world.eventually("the member that knows the kind has it", there).await;
     world.advance(seconds(30)).await;
     assert_eq!(placed(&world, "one-thing").await, "m2:0", "the other one is not even asked");
-    inside("m1").create(&definition).await.unwrap();
-    world.advance(seconds(60)).await;
-    // The scheduler looks again when the policy says something new.
-    let again = ALL.replace("[m1, m2]", "[m2, m1]");
-    world.apply(&policy("things", ("example.com/v1", "Thing", "one"), &again)).await;
+    copy_definition(&world, "things.example.com", &["m1"]).await;
     let there = async |world: &World| has(world, "m1", "things.example.com", "one").await;
     world.eventually("the other one too once it knows the kind", there).await;
     world.stop().await;

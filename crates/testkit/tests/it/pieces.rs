@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
 use karmada_client::DeleteOptions;
 use karmada_testkit::{World, gvr};
 
@@ -130,4 +130,22 @@ pub(crate) async fn work(world: &World, cluster: &str, kind: &str, name: &str) -
         manifests.iter().any(|object| object["kind"] == kind && object.name() == name)
     };
     all.items.iter().map(|work| work.value()).find(holds)
+}
+
+/// Gives members a kind the control plane knows, and waits until that is known there.
+pub(crate) async fn copy_definition(world: &World, definition: &str, members: &[&str]) {
+    let definitions = gvr("customresourcedefinitions.apiextensions.k8s.io");
+    let mut object = world.client.api(&definitions).get(definition).await.unwrap();
+    object["metadata"] = json!({"name": definition});
+    object["status"] = json!({});
+    let group = object["spec"]["group"].as_str().unwrap().to_owned();
+    for member in members {
+        world.member(member).client().api(&definitions).create(&object).await.unwrap();
+        let known = async |world: &World| {
+            let cluster = world.cluster(member).await.unwrap();
+            let mut served = cluster.status.api_enablements.iter();
+            served.any(|enabled| enabled.group_version.starts_with(&group))
+        };
+        world.eventually("the kind is known", known).await;
+    }
 }

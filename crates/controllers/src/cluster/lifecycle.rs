@@ -7,6 +7,7 @@ use std::time::Duration;
 use karmada_api::cluster::{Cluster, ClusterSyncMode};
 use karmada_api::core::{Taint, TaintEffect};
 use karmada_api::meta::Kind as _;
+use karmada_api::scopes::Binding;
 use karmada_api::wire::Time;
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work};
 use karmada_api::{conditions, event_reason, finalizers, labels, names, taints};
@@ -32,6 +33,8 @@ enum Error {
     RemoveExecutionSpace { cluster: String, source: karmada_client::Error },
     #[error("release the works of {cluster}")]
     ReleaseWorks { cluster: String, source: karmada_client::Error },
+    #[error("take {cluster} out of the binding {binding}")]
+    LeaveBinding { cluster: String, binding: ObjectKey, source: karmada_client::Error },
     #[error("write the cluster {cluster}")]
     Write { cluster: String, source: karmada_client::Error },
 }
@@ -246,8 +249,11 @@ async fn remove(cluster: &Cluster, object: &Object, ctx: &Ctx) -> Result<Action,
         }
         return Ok(Action::Requeue(RECHECK));
     }
-    if ctx.bindings.iter().any(|known| !known.cache().by_index(BY_CLUSTER, &name).is_empty()) {
-        // The scheduler moves them off.
+    let [namespaced, global] = &ctx.bindings;
+    let named = leave_bindings::<ResourceBinding>(&name, namespaced, ctx).await?
+        | leave_bindings::<ClusterResourceBinding>(&name, global, ctx).await?;
+    if named {
+        // The scheduler moves the others off.
         return Ok(Action::Requeue(RECHECK));
     }
     let mut released = object.value();
@@ -257,6 +263,39 @@ async fn remove(cluster: &Cluster, object: &Object, ctx: &Ctx) -> Result<Action,
         Err(error) if error.is_conflict() || error.is_not_found() => Ok(Action::AwaitChange),
         Err(source) => Err(Error::Write { cluster: name, source }),
     }
+}
+
+/// Takes the cluster, which has no Works any more, out of the bindings no scheduler would take it out of:
+/// those without a policy and those whose scheduling is suspended. Returns whether a binding named it.
+async fn leave_bindings<B: Binding>(
+    cluster: &str,
+    bindings: &Informer,
+    ctx: &Ctx,
+) -> Result<bool, Error> {
+    let naming = bindings.cache().by_index(BY_CLUSTER, cluster);
+    for object in &naming {
+        let Ok(binding) = object.typed::<B>() else { continue };
+        if binding.has_owner() && !binding.spec().is_scheduling_suspended() {
+            continue;
+        }
+        let kept: Vec<_> = binding.spec().clusters.iter().filter(|t| t.name != cluster).collect();
+        let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
+        // The version makes sure that a policy which claimed it meanwhile is not overruled.
+        let patch = json!({
+            "metadata": {"resourceVersion": object.resource_version()},
+            "spec": {"clusters": kept},
+        });
+        let api = ctx.client.api(&gvr::<B>()).namespaced(object.namespace());
+        match api.merge_patch(object.name(), patch).await {
+            Ok(_) => {}
+            Err(error) if error.is_conflict() || error.is_not_found() => {}
+            Err(source) => {
+                let (cluster, binding) = (cluster.to_owned(), ObjectKey::of(object));
+                return Err(Error::LeaveBinding { cluster, binding, source });
+            }
+        }
+    }
+    Ok(!naming.is_empty())
 }
 
 /// Lets the Works of a cluster go whose agent may be gone: nobody else would.

@@ -40,21 +40,78 @@ async fn what_a_workload_needs_follows_it() {
             "{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot, namespace: default}}",
         )
         .await;
+    world
+        .apply(
+            "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: disk, namespace: default},
+              spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}",
+        )
+        .await;
     let needy = deployment("web", 1).replace(
         "    spec:\n      containers:",
         "    spec:\n      serviceAccountName: robot\n      volumes:\n      \
-         - {name: c, configMap: {name: settings}}\n      - {name: s, secret: {secretName: key}}\n      containers:",
+         - {name: c, configMap: {name: settings}}\n      - {name: s, secret: {secretName: key}}\n      \
+         - {name: d, persistentVolumeClaim: {claimName: disk}}\n      containers:",
     );
     world.apply(&needy).await;
     world.apply(&deployment_policy("web", &format!("propagateDeps: true\n{FIRST}"))).await;
     eventually_value(&world, "m1", "settings", "1").await;
-    for (resource, name) in [("secrets", "key"), ("serviceaccounts", "robot")] {
+    let needs =
+        [("secrets", "key"), ("serviceaccounts", "robot"), ("persistentvolumeclaims", "disk")];
+    for (resource, name) in needs {
         let there = async |world: &World| has(world, "m1", resource, name).await;
         world.eventually(name, there).await;
     }
     assert!(!has(&world, "m2", "configmaps", "settings").await);
     world.apply(&deployment_policy("web", &format!("propagateDeps: true\n{ALL}"))).await;
     eventually_value(&world, "m2", "settings", "1").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_imported_service_needs_follows_it() {
+    const IMPORTS: &str = "serviceimports.multicluster.x-k8s.io";
+    let world = World::of(73, 2).await;
+    copy_definition(&world, IMPORTS, &["m1", "m2"]).await;
+    let slice = "
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: far-web
+  namespace: default
+  labels: {kubernetes.io/service-name: derived-web}
+addressType: IPv4
+endpoints: [{addresses: [10.1.2.3]}]
+ports: [{port: 80}]
+";
+    world
+        .apply(
+            "{apiVersion: v1, kind: Service, metadata: {name: derived-web, namespace: default},
+              spec: {ports: [{port: 80}]}}",
+        )
+        .await;
+    world.apply(slice).await;
+    world
+        .apply(
+            "{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport,
+              metadata: {name: web, namespace: default},
+              spec: {type: ClusterSetIP, ports: [{port: 80, protocol: TCP}]}}",
+        )
+        .await;
+    let import = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport", "web");
+    world.apply(&policy("web", import, &format!("propagateDeps: true\n{FIRST}"))).await;
+    let needs = [
+        ("serviceimports.v1alpha1.multicluster.x-k8s.io", "web"),
+        ("services", "derived-web"),
+        ("endpointslices.discovery.k8s.io", "far-web"),
+    ];
+    for (resource, name) in needs {
+        let there = async |world: &World| has(world, "m1", resource, name).await;
+        world.eventually(name, there).await;
+        assert!(!has(&world, "m2", resource, name).await, "{name}");
+    }
+    // A slice that goes is taken away where the import is.
+    delete(&world, "endpointslices.discovery.k8s.io", "default", "far-web").await;
+    eventually_gone(&world, "m1", "endpointslices.discovery.k8s.io", "far-web").await;
     world.stop().await;
 }
 
@@ -135,6 +192,33 @@ async fn a_suspended_policy_schedules_or_delivers_only_when_told_to() {
         .apply(&config_policy("dispatching", &format!("suspension: {{dispatching: false}}\n{ALL}")))
         .await;
     eventually_value(&world, "m2", "dispatching", "1").await;
+    world.stop().await;
+}
+
+/// What a queue for jobs does to the bindings it holds back.
+async fn suspend_scheduling(world: &World, binding: &str, suspended: bool) {
+    let bindings = world.client.api(&gvr(BINDINGS)).namespaced("default");
+    let patch = json!({"spec": {"suspension": {"scheduling": suspended}}});
+    bindings.merge_patch(binding, patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_whose_scheduling_is_suspended_stays_where_it_is_until_it_may_move() {
+    let world = World::of(72, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", FIRST)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    suspend_scheduling(&world, "conf-configmap", true).await;
+    world.apply(&config_policy("conf", &FIRST.replace("m1", "m2"))).await;
+    world.apply(&config_map("conf", "2")).await;
+    // The content goes where the workload is; the workload goes nowhere.
+    eventually_value(&world, "m1", "conf", "2").await;
+    world.advance(seconds(60)).await;
+    assert_eq!(placed(&world, "conf-configmap").await, "m1:0");
+    assert!(!has(&world, "m2", "configmaps", "conf").await);
+    suspend_scheduling(&world, "conf-configmap", false).await;
+    eventually_value(&world, "m2", "conf", "2").await;
+    eventually_gone(&world, "m1", "configmaps", "conf").await;
     world.stop().await;
 }
 
@@ -231,8 +315,6 @@ async fn the_end_of_a_template_a_policy_a_namespace_and_a_cluster() {
             && world.get("namespaces", "", "shop").await.is_none()
     };
     world.eventually("the namespace is gone everywhere", gone).await;
-    // What no policy cares for would hold the cluster: nobody moves it.
-    delete(&world, "configmaps", "default", "policy").await;
     world.apply(&config_map("last", "1")).await;
     world.apply(&config_policy("last", ALL)).await;
     eventually_value(&world, "m2", "last", "1").await;
@@ -241,6 +323,27 @@ async fn the_end_of_a_template_a_policy_a_namespace_and_a_cluster() {
     assert!(world.cluster("m2").await.is_none());
     world.advance(seconds(30)).await;
     assert_eq!(value(&world, "m1", "last").await.as_deref(), Some("1"), "others keep theirs");
+    assert_eq!(value(&world, "m1", "policy").await.as_deref(), Some("1"), "without a policy too");
+    assert_eq!(placed(&world, "policy-configmap").await, "m1:0");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_leaves_although_no_scheduler_moves_what_is_suspended_on_it() {
+    let world = World::of(71, 2).await;
+    world.apply(&config_map("one", "1")).await;
+    world.apply(&config_map("both", "1")).await;
+    world.apply(&config_policy("one", &ALL.replace("m1, m2", "m2"))).await;
+    world.apply(&config_policy("both", ALL)).await;
+    for name in ["one", "both"] {
+        eventually_value(&world, "m2", name, "1").await;
+        suspend_scheduling(&world, &format!("{name}-configmap"), true).await;
+    }
+    world.unjoin(&Unjoin::named("m2")).await.unwrap();
+    assert!(world.cluster("m2").await.is_none());
+    assert_eq!(placed(&world, "one-configmap").await, "");
+    assert_eq!(placed(&world, "both-configmap").await, "m1:0");
+    assert_eq!(value(&world, "m1", "both").await.as_deref(), Some("1"), "others keep theirs");
     world.stop().await;
 }
 

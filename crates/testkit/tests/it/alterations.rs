@@ -106,6 +106,46 @@ async fn every_overrider_of_both_scopes_changes_its_cluster_and_no_other() {
     world.stop().await;
 }
 
+const PAPERS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: NAME, namespace: default}
+data:
+  a.json: '{\"db\":{\"host\":\"far\",\"port\":5432}}'
+  b.yaml: |
+    db:
+      host: far
+      pool: 5
+";
+
+const INSIDE: &str = "fieldOverrider: [\
+    {fieldPath: /data/a.json, json: [{subPath: /db/host, operator: replace, value: near}, \
+     {subPath: /db/port, operator: remove}]}, \
+    {fieldPath: /data/b.yaml, yaml: [{subPath: /db/host, operator: replace, value: near}, \
+     {subPath: /db/tls, operator: add, value: true}]}]";
+
+#[tokio::test(start_paused = true)]
+async fn documents_inside_a_field_differ_from_cluster_to_cluster() {
+    let world = World::of(53, 2).await;
+    for (scope, name) in [("OverridePolicy", "own"), ("ClusterOverridePolicy", "wide")] {
+        let policy = alteration(scope, name, INSIDE).replace("apps/v1", "v1");
+        world.apply(&policy.replace("kind: Deployment", "kind: ConfigMap")).await;
+        world.apply(&PAPERS.replace("NAME", name)).await;
+        world.apply(&config_policy(name, ALL)).await;
+        for (member, papers) in [
+            ("m1", [r#"{"db":{"host":"near"}}"#, "db:\n  host: near\n  pool: 5\n  tls: true\n"]),
+            ("m2", [r#"{"db":{"host":"far","port":5432}}"#, "db:\n  host: far\n  pool: 5\n"]),
+        ] {
+            let there = async |world: &World| has(world, member, "configmaps", name).await;
+            world.eventually("the member has it", there).await;
+            let map = world.member(member).get("configmaps", "default", name).await.unwrap();
+            let found = ["a.json", "b.yaml"].map(|key| map["data"][key].as_str().unwrap());
+            assert_eq!(found, papers, "{name} in {member}");
+        }
+    }
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_override_that_comes_changes_and_goes_is_followed() {
     let world = World::of(52, 2).await;

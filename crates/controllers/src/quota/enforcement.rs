@@ -85,7 +85,8 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
             ctx.events.warning(&*object, reason, error.to_string());
             return Err(Error::Write(error));
         }
-        let note = format!("Collect overall status of FederatedResourceQuota({key}) succeed.");
+        // Compat: the words are those of the controller that gathers what the clusters report.
+        let note = format!("Collect status of FederatedResourceQuota({key}) succeed.");
         ctx.events.normal(&*object, event_reason::COLLECT_OVERALL_STATUS_SUCCEED, note);
     }
     Ok(Action::Requeue(ctx.period))

@@ -68,8 +68,9 @@ struct Ctx {
 /// What cannot be read from the caches.
 #[derive(Default)]
 struct Memory {
-    /// Bindings made while we run, whose first pass is told in an event.
-    fresh: BTreeSet<ObjectKey>,
+    /// Bindings made while we run, whose first pass is told in an event, and whether they led to
+    /// no cluster when they were made.
+    fresh: BTreeMap<ObjectKey, bool>,
     /// Works that were made but have not reached the cache yet, by binding.
     unseen: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// Bindings that go on when a Work is gone.
@@ -115,13 +116,13 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
     });
     let told = explain::Told::<B> { ctx: ctx.clone(), scope: PhantomData };
     context.explainers.add(Arc::new(told));
-    follow(context, &ctx, controller.queue());
+    follow::<B>(context, &ctx, controller.queue());
     context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
 }
 
 /// Queues bindings when they change, when a cluster they want appears, and when a Work they wait
 /// for is gone.
-fn follow(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey>) {
+fn follow<B: Binding>(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey>) {
     let (own, feed) = (ctx.clone(), queue.clone());
     context.keep(ctx.bindings.subscribe(move |change| {
         let key = ObjectKey::of(change.object());
@@ -129,8 +130,12 @@ fn follow(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey>) {
             Change::Applied { old: None, .. } if !own.bindings.is_synced() => {
                 feed.add_with_priority(key, Priority::Low);
             }
-            Change::Applied { old: None, .. } => {
-                own.memory.lock().fresh.insert(key.clone());
+            Change::Applied { old: None, new } => {
+                let leads_nowhere = new.typed::<B>().is_ok_and(|binding| {
+                    let spec = binding.spec();
+                    spec.clusters.is_empty() && spec.required_by.is_empty()
+                });
+                own.memory.lock().fresh.insert(key.clone(), leads_nowhere);
                 feed.add(key);
             }
             Change::Applied { old: Some(old), new } => {
@@ -420,9 +425,19 @@ impl Ctx {
     ) -> Result<Action, Error> {
         let key = ObjectKey::of(object);
         let (about, note) = ([object, template], &mut self.memory.lock());
+        let fresh = note.fresh.remove(&key);
+        let succeed = || {
+            let message = format!("Sync work of {}({key}) successful.", B::KIND);
+            let reason = event_reason::SYNC_WORK_SUCCEED;
+            about.iter().for_each(|about| self.events.normal(*about, reason, message.as_str()));
+        };
         if !report.failures.is_empty() {
+            if fresh == Some(true) {
+                // Nothing could fail before it was scheduled, however soon that was.
+                succeed();
+            }
             let message = aggregate(&report.failures);
-            if note.failures.insert(key, message.clone()).as_ref() != Some(&message) {
+            if note.failures.insert(key.clone(), message.clone()).as_ref() != Some(&message) {
                 let reason = event_reason::SYNC_WORK_FAILED;
                 about
                     .iter()
@@ -431,11 +446,8 @@ impl Ctx {
             return Err(Error::Sync(message));
         }
         let recovered = note.failures.remove(&key).is_some();
-        let fresh = note.fresh.remove(&key);
-        if fresh || recovered || report.written + removed > 0 {
-            let message = format!("Sync work of {}({key}) successful.", B::KIND);
-            let reason = event_reason::SYNC_WORK_SUCCEED;
-            about.iter().for_each(|about| self.events.normal(*about, reason, message.as_str()));
+        if fresh.is_some() || recovered || report.written + removed > 0 {
+            succeed();
         }
         let again = Action::Requeue(Duration::from_millis(5));
         Ok(if report.again { again } else { Action::AwaitChange })

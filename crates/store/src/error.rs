@@ -45,6 +45,17 @@ pub enum Error {
     )]
     Format { path: PathBuf, found: i64, supported: i64 },
 
+    /// Nothing was done: the same request may go through a little later.
+    #[error("the store cannot be reached: {reason}")]
+    Unavailable { reason: String },
+
+    /// A write may have been made or may still be. Only reading tells.
+    #[error("it is not known whether the write was made: {reason}")]
+    Ambiguous { reason: String },
+
+    #[error("{reason}")]
+    TooLarge { reason: String },
+
     #[error("{attempt}")]
     Io { attempt: String, source: Arc<dyn std::error::Error + Send + Sync> },
 }

@@ -7,10 +7,12 @@
 //! |---|---|---|
 //! | [`Memory`] | simulated members, tests | no |
 //! | [`Embedded`] | one machine: a SQLite log on disk, everything readable from memory | yes |
+//! | [`Etcd`] | several machines: a cluster of etcd, shared by processes | yes |
 
 pub mod compaction;
 mod embedded;
 mod error;
+mod etcd;
 mod index;
 mod lock;
 mod memory;
@@ -26,6 +28,7 @@ use futures::stream::BoxStream;
 
 pub use embedded::{Embedded, Options, STORE_FILE};
 pub use error::{Error, Result};
+pub use etcd::{Etcd, EtcdOptions, TlsFiles};
 pub use lock::{DirLock, LOCK_FILE};
 pub use memory::Memory;
 
@@ -175,6 +178,18 @@ pub type WatchStream = BoxStream<'static, Result<Update>>;
 pub trait Store: Send + Sync + 'static {
     /// Returns the newest revision this process knows of.
     fn revision(&self) -> i64;
+
+    /// Returns a revision that no write is newer than that anyone was told of before the call,
+    /// by whichever process it was made.
+    fn current(&self) -> BoxFuture<'_, Result<i64>> {
+        let revision = self.revision();
+        Box::pin(std::future::ready(Ok(revision)))
+    }
+
+    /// Whether reading history costs next to nothing.
+    fn replays_cheaply(&self) -> bool {
+        true
+    }
 
     /// Returns the oldest revision that can still be read at or watched from.
     fn compacted_revision(&self) -> i64;

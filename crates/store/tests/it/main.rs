@@ -5,7 +5,9 @@
 mod conformance;
 mod crash;
 mod damage;
+mod etcd;
 mod model;
+mod servers;
 
 /// Fails when a file of this directory is missing from the list above.
 #[test]

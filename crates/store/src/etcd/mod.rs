@@ -1,0 +1,614 @@
+//! The store of several machines: etcd, reached by a client of our own. Reads go to etcd and are
+//! never older than the last write anyone was told of; one watch per caller outlives connections.
+//!
+//! Nothing is kept here. Whoever reads much should follow a watch and ask [`Store::current`] how
+//! far it has to have come.
+
+mod channel;
+mod layout;
+mod messages;
+mod tls;
+mod watch;
+mod wire;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::{error, info};
+
+pub use self::channel::TlsFiles;
+
+use self::channel::{Channel, Endpoint, Failure};
+use self::layout::Layout;
+use self::messages::{
+    Change, Condition, Keys, Range, RangeAnswer, StatusAnswer, TxnAnswer, WatchAnswer,
+};
+use self::watch::{Ticket, Watching};
+use self::wire::Malformed;
+use crate::{
+    Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, RangeQuery, RangeResult, Result,
+    Store, WatchStream,
+};
+
+/// How long a server may take to answer a read before another one is asked.
+const READ: Duration = Duration::from_secs(4);
+/// How long reads are tried in all.
+const READ_PATIENCE: Duration = Duration::from_secs(12);
+/// How long a write is waited for. Servers give up sooner and say so.
+const WRITE: Duration = Duration::from_secs(15);
+/// How long writes that reached nobody are tried in all.
+const WRITE_PATIENCE: Duration = Duration::from_secs(12);
+/// How long the servers may be away when the store is opened.
+const OPEN_PATIENCE: Duration = Duration::from_secs(60);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How many keys are read at a time.
+const PAGE: i64 = 2000;
+
+/// Which etcd to use, and where in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdOptions {
+    /// Addresses such as `https://10.0.0.1:2379`.
+    pub servers: Vec<String>,
+    /// What all keys in etcd begin with.
+    pub prefix: String,
+    /// What keys begin with for users of the store; it is left out in etcd.
+    pub local_prefix: String,
+    pub tls: TlsFiles,
+}
+
+impl Default for EtcdOptions {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            prefix: "/registry".to_owned(),
+            local_prefix: "/registry".to_owned(),
+            tls: TlsFiles::default(),
+        }
+    }
+}
+
+/// A store in etcd. Other processes may use the same one.
+#[derive(Debug)]
+pub struct Etcd {
+    server: Arc<Connected>,
+    tickets: Mutex<Vec<Weak<Ticket>>>,
+    newest: Newest,
+}
+
+/// What watches and requests share.
+#[derive(Debug)]
+struct Connected {
+    requests: Channel,
+    /// Watches have a connection of their own: what they are sent holds no request up.
+    watches: Channel,
+    layout: Layout,
+    revision: AtomicI64,
+    compacted: AtomicI64,
+    health: Mutex<Result<()>>,
+}
+
+/// The newest revision, asked for once for all who wait for it.
+#[derive(Debug, Default)]
+struct Newest {
+    arrivals: AtomicU64,
+    /// Up to which arrival the answer holds.
+    answer: tokio::sync::Mutex<Option<(u64, Result<i64>)>>,
+}
+
+impl Etcd {
+    /// Connects, waiting for the servers if they are not there yet.
+    pub async fn open(options: &EtcdOptions) -> Result<Self> {
+        let server = Arc::new(Connected::new(options)?);
+        let status = server.status().await?;
+        check_version(&status.version)?;
+        let store = Self { server, tickets: Mutex::default(), newest: Newest::default() };
+        let revision = store.server.newest_revision().await?;
+        store.server.learn_compacted(FIRST_REVISION).await?;
+        let servers = options.servers.join(",");
+        info!(servers, version = &*status.version, rv = revision, "etcd connected");
+        Ok(store)
+    }
+
+    async fn write(
+        &self,
+        key: &str,
+        condition: Option<Condition>,
+        change: Change,
+    ) -> Result<TxnAnswer> {
+        let key = self.server.layout.to_theirs(key)?;
+        let message = messages::transaction(&key, condition, change);
+        let answer = TxnAnswer::read(self.server.write(messages::TXN, message).await?)?;
+        self.server.reached(answer.revision);
+        if answer.succeeded {
+            return Ok(answer);
+        }
+        let current = answer.pairs.into_iter().next();
+        Err(Error::conflict(current.map(|pair| self.server.layout.to_ours(pair)).transpose()?))
+    }
+
+    /// Reads page after page of one revision.
+    async fn pages(&self, query: &RangeQuery) -> Result<RangeResult> {
+        let keys = self.server.layout.keys(&query.start, query.end.as_deref());
+        let mut result = RangeResult { revision: query.at.unwrap_or(0), ..RangeResult::default() };
+        if keys.start >= keys.end {
+            result.revision = match query.at {
+                Some(revision) => revision,
+                None => self.server.newest_revision().await?,
+            };
+            return Ok(result);
+        }
+        let wanted = i64::try_from(query.limit).unwrap_or(i64::MAX);
+        let mut rest = Range { keys, revision: result.revision, ..Range::default() };
+        loop {
+            let left = wanted - result.items.len() as i64;
+            rest.limit = if wanted == 0 { PAGE } else { left.min(PAGE) };
+            let answer = self.server.range(&rest).await?;
+            if result.items.is_empty() {
+                result.count = usize::try_from(answer.count).unwrap_or_default();
+            }
+            if rest.revision == 0 {
+                rest.revision = answer.revision;
+                result.revision = answer.revision;
+            }
+            let last = answer.pairs.last().map(|pair| pair.key.to_vec());
+            for pair in answer.pairs {
+                result.items.push(self.server.layout.to_ours(pair)?);
+            }
+            let full = wanted > 0 && result.items.len() as i64 >= wanted;
+            match last {
+                Some(last) if answer.more && !full => {
+                    rest.keys.start = last;
+                    rest.keys.start.push(0);
+                }
+                _ => {
+                    result.more = answer.more;
+                    return Ok(result);
+                }
+            }
+        }
+    }
+}
+
+impl Connected {
+    fn new(options: &EtcdOptions) -> Result<Self> {
+        let secure = options.tls != TlsFiles::default();
+        let read = |server: &String| Endpoint::parse(server, secure);
+        let endpoints: Result<Vec<_>, String> = options.servers.iter().map(read).collect();
+        let endpoints = endpoints.and_then(|endpoints| match endpoints.is_empty() {
+            true => Err("no server is named".to_owned()),
+            false => Ok(endpoints),
+        });
+        let endpoints =
+            endpoints.map_err(|why| Error::io("find etcd", std::io::Error::other(why)))?;
+        let tls = Some(tls::configure(&options.tls)?);
+        Ok(Self {
+            requests: Channel::new(endpoints.clone(), tls.clone()),
+            watches: Channel::new(endpoints, tls),
+            layout: Layout::new(&options.local_prefix, &options.prefix),
+            revision: AtomicI64::new(FIRST_REVISION),
+            compacted: AtomicI64::new(FIRST_REVISION),
+            health: Mutex::new(Ok(())),
+        })
+    }
+
+    fn reached(&self, revision: i64) {
+        self.revision.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    fn compacted_to(&self, revision: i64) {
+        self.compacted.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    /// Remembers why etcd cannot be used, and logs when that changes.
+    fn note(&self, failure: &Failure) {
+        let mut health = self.health.lock();
+        if health.is_ok() {
+            error!(reason = %failure, "etcd does not answer; what it holds cannot be read or written");
+        }
+        *health = Err(Error::Unavailable { reason: failure.to_string() });
+    }
+
+    fn note_success(&self) {
+        let mut health = self.health.lock();
+        if health.is_err() {
+            info!("etcd answers again");
+        }
+        *health = Ok(());
+    }
+
+    async fn status(&self) -> Result<StatusAnswer> {
+        let answer = self.retry(messages::STATUS, Bytes::new(), OPEN_PATIENCE).await;
+        let answer = StatusAnswer::read(answer.map_err(explain)?)?;
+        self.reached(answer.revision);
+        Ok(answer)
+    }
+
+    async fn range(&self, range: &Range) -> Result<RangeAnswer> {
+        let answered = self.retry(messages::RANGE, range.encode(), READ_PATIENCE).await;
+        let answer = match answered {
+            Ok(answer) => RangeAnswer::read(answer)?,
+            Err(failure) if is_compacted(&failure) => {
+                let compacted = self.learn_compacted(range.revision).await?;
+                return Err(Error::Compacted { requested: range.revision, compacted });
+            }
+            Err(failure) if is_future(&failure) => {
+                let current = self.newest_revision().await?;
+                return Err(Error::FutureRevision { requested: range.revision, current });
+            }
+            Err(failure) => return Err(explain(failure)),
+        };
+        self.reached(answer.revision);
+        Ok(answer)
+    }
+
+    /// The revision of the cluster: no write that anyone was told of before is newer.
+    async fn newest_revision(&self) -> Result<i64> {
+        let keys = Keys { start: self.layout.whole().start, end: Vec::new() };
+        let nothing = Range { keys, only_count: true, ..Range::default() };
+        let answered = self.retry(messages::RANGE, nothing.encode(), READ_PATIENCE).await;
+        let revision = RangeAnswer::read(answered.map_err(explain)?)?.revision;
+        self.reached(revision);
+        Ok(revision)
+    }
+
+    /// Finds out where history begins, given a revision that may lie before.
+    async fn learn_compacted(&self, suspect: i64) -> Result<i64> {
+        let known = self.compacted.load(Ordering::Acquire);
+        if suspect < known {
+            return Ok(known);
+        }
+        let keys = Keys { start: self.layout.whole().start, end: Vec::new() };
+        let revision = suspect.max(FIRST_REVISION);
+        let probe = Range { keys: keys.clone(), revision, only_count: true, ..Range::default() };
+        match self.retry(messages::RANGE, probe.encode(), READ_PATIENCE).await {
+            Ok(_) => return Ok(known),
+            Err(failure) if is_compacted(&failure) => {}
+            Err(failure) => return Err(explain(failure)),
+        }
+        // Only a watch is told the number.
+        let start = messages::start_watch(&keys, revision);
+        let told = async {
+            let mut duplex = self.watches.stream(messages::WATCH, start).await.map_err(explain)?;
+            while let Some(message) = duplex.next().await.map_err(explain)? {
+                let answer = WatchAnswer::read(message)?;
+                if answer.compact_revision > 0 {
+                    self.compacted_to(answer.compact_revision);
+                    break;
+                }
+            }
+            Ok::<_, Error>(())
+        };
+        // What it says is welcome, not needed.
+        if let Ok(told) = tokio::time::timeout(READ, told).await {
+            told?;
+        }
+        self.compacted_to(revision + 1);
+        Ok(self.compacted.load(Ordering::Acquire))
+    }
+
+    /// Asks one server after the other until one answers. For what changes nothing.
+    async fn retry(
+        &self,
+        path: &'static str,
+        message: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes, Failure> {
+        let deadline = Instant::now() + patience;
+        self.attempt(
+            deadline,
+            || self.requests.call(path, message.clone(), READ),
+            |failure| matches!(failure, Failure::Lost(_)) || is_passing(failure),
+        )
+        .await
+    }
+
+    /// Writes. It is tried again only while nobody can have acted on it.
+    async fn write(&self, path: &'static str, message: Bytes) -> Result<Bytes> {
+        let deadline = Instant::now() + WRITE_PATIENCE;
+        let call = || self.requests.call(path, message.clone(), WRITE);
+        self.attempt(deadline, call, is_undone).await.map_err(|failure| match &failure {
+            Failure::Lost(_) => Error::Ambiguous { reason: failure.to_string() },
+            failure if is_passing(failure) && !is_undone(failure) => {
+                Error::Ambiguous { reason: failure.to_string() }
+            }
+            _ => explain(failure),
+        })
+    }
+
+    async fn attempt<F: Future<Output = Result<Bytes, Failure>>>(
+        &self,
+        deadline: Instant,
+        call: impl Fn() -> F,
+        may_try_again: impl Fn(&Failure) -> bool,
+    ) -> Result<Bytes, Failure> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let failure = match call().await {
+                Ok(answer) => {
+                    self.note_success();
+                    return Ok(answer);
+                }
+                Err(failure) => failure,
+            };
+            let unavailable = matches!(failure, Failure::Unsent(_) | Failure::Lost(_));
+            if unavailable || is_passing(&failure) {
+                self.note(&failure);
+            }
+            if !may_try_again(&failure) || Instant::now() + pause > deadline {
+                return Err(failure);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+}
+
+const RESOURCE_EXHAUSTED: u32 = 8;
+const OUT_OF_RANGE: u32 = 11;
+const UNAVAILABLE: u32 = 14;
+
+fn is_compacted(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { code: OUT_OF_RANGE, message } if message.contains("compacted"))
+}
+
+fn is_future(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { code: OUT_OF_RANGE, message } if message.contains("future"))
+}
+
+/// Whether the same request may go through later or elsewhere.
+fn is_passing(failure: &Failure) -> bool {
+    match failure {
+        Failure::Unsent(_) => true,
+        Failure::Lost(_) => false,
+        Failure::Refused { code: UNAVAILABLE, .. } => true,
+        Failure::Refused { code, message } => {
+            *code == RESOURCE_EXHAUSTED && message.contains("too many requests")
+        }
+    }
+}
+
+/// Whether it is certain that a write was not made. A server that timed out has passed it on to
+/// the others, who may have stored it.
+fn is_undone(failure: &Failure) -> bool {
+    match failure {
+        Failure::Unsent(_) => true,
+        Failure::Lost(_) => false,
+        Failure::Refused { message, .. } => {
+            message.contains("no leader") || message.contains("too many requests")
+        }
+    }
+}
+
+/// A failure in the words of the store.
+fn explain(failure: Failure) -> Error {
+    let reason = failure.to_string();
+    match failure {
+        Failure::Unsent(_) | Failure::Lost(_) => Error::Unavailable { reason },
+        failure if is_passing(&failure) => Error::Unavailable { reason },
+        Failure::Refused { .. } if reason.contains("space exceeded") => {
+            Error::Full { path: "etcd".into() }
+        }
+        Failure::Refused { .. } if reason.contains("too large") => Error::TooLarge { reason },
+        Failure::Refused { .. } => Error::io("ask etcd", std::io::Error::other(reason)),
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        Self::io("read an answer of etcd", malformed)
+    }
+}
+
+/// Refuses servers whose watches may claim progress they have not made.
+fn check_version(version: &str) -> Result<()> {
+    let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u64>().unwrap_or(0));
+    let mut part = || parts.next().unwrap_or(0);
+    let fine = match (part(), part(), part()) {
+        (3, 4, patch) => patch >= 31,
+        (3, 5, patch) => patch >= 13,
+        (major, minor, _) => (major, minor) >= (3, 6),
+    };
+    if fine {
+        return Ok(());
+    }
+    let why = format!("this is etcd {version}; 3.4.31, 3.5.13, 3.6.0 or a later one is needed");
+    Err(Error::io("use etcd", std::io::Error::other(why)))
+}
+
+impl Store for Etcd {
+    fn revision(&self) -> i64 {
+        self.server.revision.load(Ordering::Acquire)
+    }
+
+    fn compacted_revision(&self) -> i64 {
+        self.server.compacted.load(Ordering::Acquire)
+    }
+
+    fn current(&self) -> BoxFuture<'_, Result<i64>> {
+        self.newest.ask(&self.server).boxed()
+    }
+
+    fn replays_cheaply(&self) -> bool {
+        false
+    }
+
+    fn get<'a>(&'a self, key: &'a str, at: Option<i64>) -> BoxFuture<'a, Result<Option<KeyValue>>> {
+        async move {
+            let keys = Keys::one(&self.server.layout.to_theirs(key)?);
+            let range = Range { keys, revision: at.unwrap_or(0), ..Range::default() };
+            let answer = self.server.range(&range).await?;
+            let found = answer.pairs.into_iter().next();
+            found.map(|pair| self.server.layout.to_ours(pair)).transpose()
+        }
+        .boxed()
+    }
+
+    fn range(&self, query: RangeQuery) -> BoxFuture<'_, Result<RangeResult>> {
+        async move {
+            match self.pages(&query).await {
+                // Pages of the newest revision, forgotten while they were read.
+                Err(Error::Compacted { .. }) if query.at.is_none() => self.pages(&query).await,
+                result => result,
+            }
+        }
+        .boxed()
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        expect: Expect,
+    ) -> BoxFuture<'a, Result<KeyValue>> {
+        async move {
+            let condition = match expect {
+                Expect::Any => None,
+                Expect::Absent => Some(Condition::ModRevision(0)),
+                Expect::ModRevision(revision) => Some(Condition::ModRevision(revision)),
+            };
+            let answer = self.write(key, condition, Change::Put(value.clone())).await?;
+            let stored = answer.pairs.into_iter().next().unwrap_or_default();
+            Ok(KeyValue { value, ..self.server.layout.to_ours(stored)? })
+        }
+        .boxed()
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expect: Expect) -> BoxFuture<'a, Result<Arc<Event>>> {
+        async move {
+            let condition = match expect {
+                Expect::Any => Condition::Exists,
+                // What is not there cannot be deleted, so this can only be a conflict.
+                Expect::Absent => {
+                    return Err(Error::conflict(self.get(key, None).await?));
+                }
+                Expect::ModRevision(revision) => Condition::ModRevision(revision),
+            };
+            let answer = self.write(key, Some(condition), Change::Delete).await?;
+            let prev = answer.pairs.into_iter().next().unwrap_or_default();
+            let prev = self.server.layout.to_ours(prev)?;
+            let kv = KeyValue {
+                value: Bytes::new(),
+                mod_revision: answer.revision,
+                version: prev.version + 1,
+                ..prev.clone()
+            };
+            Ok(Arc::new(Event { kind: EventKind::Delete, kv, prev: Some(prev) }))
+        }
+        .boxed()
+    }
+
+    fn watch(&self, prefix: &str, after: i64) -> BoxFuture<'_, Result<WatchStream>> {
+        let query = RangeQuery::prefix(prefix);
+        async move {
+            let compacted = self.compacted_revision();
+            if after < compacted {
+                return Err(Error::Compacted { requested: after, compacted });
+            }
+            let keys = self.server.layout.keys(&query.start, query.end.as_deref());
+            let ticket = Arc::new(Ticket::default());
+            let mut watching = Watching::new(self.server.clone(), keys, after, ticket.clone());
+            watching.start().await?;
+            let mut tickets = self.tickets.lock();
+            tickets.retain(|ticket| ticket.strong_count() > 0);
+            tickets.push(Arc::downgrade(&ticket));
+            drop(tickets);
+            let updates: WatchStream = Box::pin(stream::unfold(watching, Watching::next));
+            Ok(updates)
+        }
+        .boxed()
+    }
+
+    fn request_progress(&self) {
+        let tickets = self.tickets.lock();
+        tickets.iter().filter_map(Weak::upgrade).for_each(|ticket| ticket.ask_for_progress());
+    }
+
+    fn compact(&self, revision: i64) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let target = match revision > self.revision() {
+                true => self.server.newest_revision().await?.min(revision),
+                false => revision,
+            };
+            if target <= self.compacted_revision() {
+                return Ok(());
+            }
+            let message = messages::compaction(target);
+            let outcome = self.server.retry(messages::COMPACT, message, READ_PATIENCE).await;
+            match outcome {
+                Ok(_) => self.server.compacted_to(target),
+                // Somebody else was faster.
+                Err(failure) if is_compacted(&failure) => {
+                    self.server.learn_compacted(target).await?;
+                }
+                Err(failure) => return Err(explain(failure)),
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.server.health.lock().clone()
+    }
+}
+
+impl Newest {
+    /// Whoever comes while others wait shares the answer to a question asked after all of them
+    /// have come.
+    async fn ask(&self, server: &Connected) -> Result<i64> {
+        let turn = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut answer = self.answer.lock().await;
+        if let Some((_, told)) = answer.as_ref().filter(|(upto, _)| *upto >= turn) {
+            return told.clone();
+        }
+        let upto = self.arrivals.load(Ordering::Acquire);
+        let told = server.newest_revision().await;
+        *answer = Some((upto, told.clone()));
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_servers_that_are_honest_about_progress_are_used() {
+        for (version, fine) in [
+            ("3.7.3", true),
+            ("3.6.0-rc.1", true),
+            ("3.5.13", true),
+            ("3.5.12", false),
+            ("3.4.31", true),
+            ("3.4.23", false),
+            ("4.0.0", true),
+            ("2.3.8", false),
+        ] {
+            assert_eq!(check_version(version).is_ok(), fine, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_may_have_been_made_is_not_tried_again() {
+        let refused = |code, message: &str| Failure::Refused { code, message: message.to_owned() };
+        for (failure, undone) in [
+            (Failure::Unsent("refused".into()), true),
+            (Failure::Lost("broken pipe".into()), false),
+            (refused(UNAVAILABLE, "etcdserver: no leader"), true),
+            (refused(UNAVAILABLE, "etcdserver: request timed out"), false),
+            (refused(UNAVAILABLE, "etcdserver: server stopped"), false),
+            (refused(RESOURCE_EXHAUSTED, "etcdserver: too many requests"), true),
+        ] {
+            assert_eq!(is_undone(&failure), undone, "{failure}");
+        }
+    }
+}

@@ -2,11 +2,13 @@
 //! change the object, then those that judge what will be stored.
 
 use karmada_apimachinery::Value;
+use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::status::Status;
 
 use super::request::Subject;
-use super::{Attributes, matching, policies, quota, webhooks};
+use super::{Attributes, Operation, matching, policies, quota, webhooks};
 use crate::call::Call;
+use crate::handlers::write::store_error;
 use crate::server::Handle;
 
 /// Lets every step change the object or refuse the write.
@@ -16,6 +18,7 @@ pub(crate) async fn admit(
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
+    know_namespace(call, attributes).await?;
     for warning in call.state.admission.admit(attributes, object, old)? {
         call.warn(warning);
     }
@@ -30,6 +33,17 @@ pub(crate) async fn admit(
         // Whoever saw the object before others changed it may ask to see it again, once.
         policies::mutate(call, attributes, object, old, policies::Round::Second)?;
         hooks.run_again(call, attributes, object, old).await?;
+    }
+    Ok(())
+}
+
+/// A namespace that is not known may have been made a moment ago through another server.
+async fn know_namespace(call: &Call, attributes: &Attributes) -> Result<(), Status> {
+    let namespaces = GroupResource::new("", "namespaces");
+    let namespace = attributes.namespace.as_str();
+    let creates = attributes.operation == Operation::Create && !namespace.is_empty();
+    if creates && call.state.objects.get(&namespaces, "", namespace).is_none() {
+        call.state.caches.catch_up().await.map_err(store_error)?;
     }
     Ok(())
 }

@@ -17,6 +17,9 @@ use super::{Cache, Reading};
 /// How much history a cache reads at its start.
 const REPLAYED: i64 = 20_000;
 
+/// How often the store is asked how far it is while somebody waits for that.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
 /// All caches of a server.
 pub struct Caches {
     store: Arc<dyn Store>,
@@ -92,11 +95,11 @@ impl Caches {
     async fn reload(&self) -> karmada_store::Result<i64> {
         let _handing_out = self.gate.lock().await;
         let caches: Vec<Arc<Cache>> = self.by_prefix.read().values().cloned().collect();
-        let revision = self.store.revision();
+        let revision = self.store.current().await?;
         for cache in caches {
             let list =
                 self.store.range(RangeQuery::prefix(cache.prefix.as_str()).at(revision)).await?;
-            cache.reset(&list.items, revision);
+            cache.replace(&list.items, revision);
         }
         self.progress.set(revision);
         Ok(revision)
@@ -126,7 +129,8 @@ impl Caches {
         let prefix = cache.prefix.as_str();
         let list = self.store.range(RangeQuery::prefix(prefix)).await?;
         let oldest = self.store.compacted_revision();
-        if list.revision - oldest > REPLAYED || list.revision <= oldest {
+        let replayed = list.revision - oldest;
+        if !self.store.replays_cheaply() || replayed > REPLAYED || replayed <= 0 {
             cache.reset(&list.items, list.revision);
             return Ok(());
         }
@@ -162,14 +166,29 @@ impl Caches {
     /// Waits until all caches have reached a revision; false if that took too long.
     pub async fn reach(&self, revision: i64, patience: Duration) -> bool {
         let reached = self.progress.until(|reached| *reached >= revision);
-        tokio::time::timeout(patience, reached).await.is_ok()
+        let asking = async {
+            loop {
+                tokio::time::sleep(ASK_AGAIN).await;
+                // The revision may be that of a change no cache is told of.
+                self.store.request_progress();
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = reached => true,
+            () = tokio::time::sleep(patience) => false,
+            () = asking => false,
+        }
     }
 
-    /// Waits until the caches know everything committed before this call.
-    pub async fn catch_up(&self) {
-        let revision = self.store.revision();
-        if !self.reach(revision, Duration::from_secs(3)).await {
+    /// Waits until the caches know everything committed before this call, by whichever process;
+    /// returns the revision they had to reach, and whether they did.
+    pub async fn catch_up(&self) -> karmada_store::Result<(i64, bool)> {
+        let revision = self.store.current().await?;
+        let reached = self.reach(revision, Duration::from_secs(3)).await;
+        if !reached {
             tracing::warn!(revision, progress = self.progress(), "caches lag behind the store");
         }
+        Ok((revision, reached))
     }
 }

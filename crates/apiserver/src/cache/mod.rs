@@ -163,6 +163,25 @@ impl Cache {
         self.tail.set(tail);
     }
 
+    /// Replaces the content by a fresh list, and tells the observer what that changes.
+    fn replace(&self, items: &[KeyValue], revision: i64) {
+        let before = self.state.read().objects.clone();
+        self.reset(items, revision);
+        let Some(observe) = &self.reading.observe else { return };
+        let after = self.state.read().objects.clone();
+        for (key, gone) in &before {
+            if !after.contains_key(key) {
+                observe(&Change::delete(gone.clone(), revision));
+            }
+        }
+        for (key, object) in &after {
+            let previous = before.get(key);
+            if previous.is_none_or(|previous| previous.revision != object.revision) {
+                observe(&Change::put(object.clone(), previous.cloned()));
+            }
+        }
+    }
+
     /// Takes in one change of the store.
     fn apply(&self, event: &karmada_store::Event) {
         let revision = event.revision();

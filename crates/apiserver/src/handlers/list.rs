@@ -56,7 +56,10 @@ pub(crate) async fn find(call: &Call) -> Result<(Vec<Arc<StoredObject>>, ListMet
     match when {
         When::Any => Ok(from_cache(call, &selection, 0)),
         When::Now => {
-            call.state.caches.catch_up().await;
+            let (revision, reached) = call.state.caches.catch_up().await.map_err(store_error)?;
+            if !reached {
+                return from_store(call, &selection, limit, Some(revision), None).await;
+            }
             Ok(from_cache(call, &selection, limit))
         }
         When::NotOlderThan(version) => {
@@ -262,7 +265,7 @@ async fn from_store(
     if let Some(start) = &start {
         query.start = format!("{}{}", query.start, start.trim_start_matches('/'));
     }
-    if let Some(revision) = revision {
+    if let Some(revision) = revision.filter(|revision| *revision > call.state.store.revision()) {
         reach(call, revision).await?;
     }
     let result = call.state.store.range(query).await.map_err(|error| match (&error, &start) {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::options::refuse;
 use super::present::{self, Columns};
 use super::select::Selection;
-use super::write::too_large_version;
+use super::write::{store_error, too_large_version};
 use super::{Answer, list};
 use crate::cache::{Change, EventType, Next, StoredObject, Watcher, encode_event};
 use crate::call::Call;
@@ -123,7 +123,11 @@ async fn start(call: &Call, selection: &Selection) -> Result<Start, Status> {
     let initial = call.query.flag("sendInitialEvents");
     if initial == Some(true) || (initial.is_none() && version == 0) {
         if asked.is_empty() {
-            call.state.caches.catch_up().await;
+            let (version, reached) = call.state.caches.catch_up().await.map_err(store_error)?;
+            if !reached {
+                let current = call.state.caches.progress();
+                return Ok(Start::Failed(too_large_version(version, current)));
+            }
         } else if version > 0 && !call.state.caches.reach(version, PATIENCE).await {
             let current = call.state.caches.progress();
             return Ok(Start::Failed(too_large_version(version, current)));

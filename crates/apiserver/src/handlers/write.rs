@@ -7,7 +7,7 @@ use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::managed::same_ignoring_timestamps;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
-use karmada_apimachinery::status::Status;
+use karmada_apimachinery::status::{Cause, Details, Status};
 use karmada_store::{Error, Expect, KeyValue};
 
 use crate::admission::{Attributes, Operation};
@@ -160,13 +160,19 @@ pub(crate) fn store_error(error: Error) -> Status {
         }
         Error::FutureRevision { requested, current } => too_large_version(requested, current),
         Error::Closed => Status::unavailable("the store is closed"),
+        Error::Unavailable { .. } => {
+            let details = Details { retry_after_seconds: 1, ..Details::default() };
+            Status::unavailable(error.to_string()).with_details(details)
+        }
+        // Trying again blindly could undo what somebody did in between, so clients are not told to.
+        Error::Ambiguous { .. } => Status::timeout(error.to_string(), 0),
+        Error::TooLarge { reason } => Status::unexplained(reason),
         error => Status::internal(error),
     }
 }
 
 /// The client knows a newer version than the server.
 pub(crate) fn too_large_version(requested: i64, current: i64) -> Status {
-    use karmada_apimachinery::status::{Cause, Details};
     let cause = Cause {
         reason: "ResourceVersionTooLarge".into(),
         message: "Too large resource version".into(),

@@ -61,7 +61,7 @@ async fn token(call: &Call) -> Answer {
     karmada_kinds::defaults::apply("authentication.k8s.io", "v1", "TokenRequest", &mut request);
     let gvk = kind_of(call);
     crate::managed::record_unstored(call, &mut request, &options, (&gvk, "token"));
-    call.state.caches.catch_up().await;
+    call.state.caches.catch_up().await.map_err(write::store_error)?;
     let issued = call.state.authentication.tokens.issue(
         &request,
         call.namespace(),

@@ -17,9 +17,10 @@ use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
 use karmada_member_sim::Keyring;
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
-use karmada_store::{DirLock, Embedded, Memory, Store};
+use karmada_store::{DirLock, Embedded, Etcd, Memory, Store};
 use tokio::net::TcpListener;
 
+use crate::etcd::EtcdArgs;
 use crate::up::{parse_gates, user_data_dir};
 use crate::version;
 
@@ -65,6 +66,8 @@ pub(crate) struct ServingArgs {
     /// Where objects are kept: on disk, or in memory until the process ends
     #[arg(long, value_enum, default_value = "embedded")]
     store: StoreArg,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// How often history is compacted, in seconds
     #[arg(long, default_value_t = 300)]
     compaction_interval: u64,
@@ -145,9 +148,10 @@ impl Serving {
         std::fs::create_dir_all(data_dir)
             .with_context(|| format!("create {}", data_dir.display()))?;
         let lock = DirLock::acquire(data_dir)?;
-        let store: Arc<dyn Store> = match args.store {
-            StoreArg::Memory => Arc::new(Memory::new()),
-            StoreArg::Embedded => Arc::new(Embedded::open(data_dir.join("store"))?),
+        let store: Arc<dyn Store> = match (args.etcd.options(), args.store) {
+            (Some(options), _) => Arc::new(Etcd::open(&options).await?),
+            (None, StoreArg::Memory) => Arc::new(Memory::new()),
+            (None, StoreArg::Embedded) => Arc::new(Embedded::open(data_dir.join("store"))?),
         };
         let advertised = args.advertise_address.unwrap_or(args.bind_address);
         let pki = Arc::new(Pki::open(args.certificates(data_dir, advertised), Timestamp::now())?);

@@ -6,6 +6,7 @@ mod cluster_proxy;
 mod component;
 mod controller_manager;
 mod crds;
+mod etcd;
 mod explain;
 mod member;
 mod members;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
+use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::patch::merge;
 use serde_json::{Value, json};
 

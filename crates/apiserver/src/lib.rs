@@ -36,6 +36,7 @@ mod lanes;
 mod managed;
 mod metrics;
 mod openapi;
+pub mod paging;
 pub mod pki;
 pub mod registry;
 mod routes;

@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "quantity", run: wire::quantity, seeds: seeds::quantity },
     Target { name: "cel", run: wire::cel, seeds: seeds::cel },
     Target { name: "csr", run: wire::csr, seeds: seeds::csr },
+    Target { name: "continue_token", run: wire::continue_token, seeds: seeds::continue_token },
 ];
 
 /// Feeds one input to the target of that name.

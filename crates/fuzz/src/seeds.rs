@@ -361,6 +361,15 @@ pub(crate) fn jsonpath() -> Vec<Vec<u8>> {
     ])
 }
 
+pub(crate) fn continue_token() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"{"v":"meta.k8s.io/v1","rv":71,"start":"default/web\u0000"}"#,
+        r#"{"v":"meta.k8s.io/v1","rv":-1,"start":"web\u0000"}"#,
+        r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../secrets/a"}"#,
+        "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NzEsInN0YXJ0IjoiZGVmYXVsdC93ZWJcdTAwMDAifQ",
+    ])
+}
+
 pub(crate) fn quantity() -> Vec<Vec<u8>> {
     texts(&[
         "1",

@@ -10,6 +10,7 @@ use karmada_apimachinery::quantity::Quantity;
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::selector::{FieldSelector, LabelSelector};
 use karmada_apimachinery::{decode, json as object};
+use karmada_apiserver::paging::Place;
 use karmada_cel::{Bindings, Budget, Declarations, Error, Type, Value as CelValue, compile};
 use karmada_kinds::schema;
 use serde_json::{Value, json as literal};
@@ -128,6 +129,18 @@ pub(crate) fn quantity(data: &[u8]) {
     let again = Quantity::parse(&quantity.canonical()).expect("we wrote it");
     assert_eq!(again.nanos(), quantity.nanos(), "{text}");
     let _ = (quantity.value(), quantity.milli_value(), quantity.as_f64(), quantity.times(7));
+}
+
+/// Tokens are base64 around JSON: bytes are taken as both. What can be read can be written and read again.
+pub(crate) fn continue_token(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let packed = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(data);
+    for token in [&*text, &*packed] {
+        if let Ok(place) = Place::from_token(token) {
+            assert!(!place.start.split('/').any(|part| part == ".."), "{token} leads elsewhere");
+            assert_eq!(Place::from_token(&place.to_token()), Ok(place));
+        }
+    }
 }
 
 struct Variables;

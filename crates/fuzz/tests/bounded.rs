@@ -67,6 +67,7 @@ targets! {
     quantity 3000,
     cel 1000,
     csr 500,
+    continue_token 3000,
 }
 
 #[test]

@@ -3,11 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use karmada_apimachinery::field::{FieldError, Path, quote};
 use karmada_apimachinery::status::Status;
-use karmada_apimachinery::{Value, json};
 use karmada_store::RangeQuery;
 
 use super::Answer;
@@ -19,10 +16,10 @@ use crate::cache::StoredObject;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
 use crate::http::query::Query;
+use crate::paging::Place;
 
 /// How long a request waits for a version the server has not seen yet.
 const PATIENCE: Duration = Duration::from_secs(3);
-const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 pub(crate) async fn list(call: &Call) -> Answer {
     let form = call.negotiate(Transforms::List)?;
@@ -38,11 +35,8 @@ enum When {
     Any,
     NotOlderThan(i64),
     Exactly(i64),
-    /// A later page: behind this key, at this revision or the newest.
-    Continue {
-        start: String,
-        revision: Option<i64>,
-    },
+    /// A later page.
+    Continue(Place),
 }
 
 /// The objects a list is about, with the list's own metadata.
@@ -67,7 +61,7 @@ pub(crate) async fn find(call: &Call) -> Result<(Vec<Arc<StoredObject>>, ListMet
             Ok(from_cache(call, &selection, limit))
         }
         When::Exactly(version) => from_store(call, &selection, limit, Some(version), None).await,
-        When::Continue { start, revision } => {
+        When::Continue(Place { start, revision }) => {
             from_store(call, &selection, limit, revision, Some(start)).await
         }
     }
@@ -136,7 +130,7 @@ fn when(query: &Query, limit: i64) -> Result<When, Status> {
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        return decode_token(token).map_err(|why| {
+        return Place::from_token(token).map(When::Continue).map_err(|why| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         });
     }
@@ -154,50 +148,13 @@ fn when(query: &Query, limit: i64) -> Result<When, Status> {
     })
 }
 
-fn decode_token(token: &str) -> Result<When, String> {
-    let bytes = URL_SAFE_NO_PAD
-        .decode(token.trim_end_matches('='))
-        .map_err(|_| "illegal base64 data at input byte 0".to_owned())?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|_| unreadable_json(&bytes))?;
-    if value.get("v").and_then(Value::as_str) != Some(TOKEN_VERSION) {
-        return Err(format!(
-            "server does not recognize this encoded version {}",
-            value.get("v").and_then(Value::as_str).unwrap_or_default()
-        ));
-    }
-    let revision = value.get("rv").and_then(Value::as_i64).unwrap_or_default();
-    if revision == 0 {
-        return Err("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned());
-    }
-    let start = value.get("start").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if start.is_empty() {
-        return Err("encoded start key empty (version meta.k8s.io/v1)".to_owned());
-    }
-    let clean = start.trim_end_matches('\0').split('/').all(|part| part != "." && part != "..")
-        && !start.contains("//");
-    if !clean {
-        return Err(start);
-    }
-    Ok(When::Continue { start, revision: (revision > 0).then_some(revision) })
-}
-
-fn unreadable_json(bytes: &[u8]) -> String {
-    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(byte) => {
-            format!("invalid character '{}' looking for beginning of value", *byte as char)
-        }
-        None => "unexpected end of JSON input".to_owned(),
-    }
-}
-
 /// Where the next page starts; keys of a namespaced list are told relative to the namespace.
 fn encode_token(selection: &Selection, last: &str, revision: i64) -> String {
     let relative = match selection.prefix.strip_suffix('/') {
         Some(namespace) => last.strip_prefix(namespace).unwrap_or(last),
         None => last,
     };
-    let token = json!({"v": TOKEN_VERSION, "rv": revision, "start": format!("{relative}\0")});
-    URL_SAFE_NO_PAD.encode(token.to_string())
+    Place { start: format!("{relative}\0"), revision: Some(revision) }.to_token()
 }
 
 fn from_cache(
@@ -285,10 +242,9 @@ async fn from_store(
 
 /// The page's version is forgotten: the client may go on at the newest one.
 fn expired_page(start: &str) -> Status {
-    let token = json!({"v": TOKEN_VERSION, "rv": -1, "start": start});
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    status.continue_token = Some(URL_SAFE_NO_PAD.encode(token.to_string()));
+    status.continue_token = Some(Place { start: start.to_owned(), revision: None }.to_token());
     status
 }

@@ -30,7 +30,8 @@ use rustls_pki_types::pem::PemObject as _;
 use tokio::net::TcpListener;
 
 use crate::cluster_proxy;
-use crate::component::{CommonUnused, parse_gates, stop_requested, tell_unused};
+use crate::component::{CommonUnused, parse_gates, tell_unused};
+use crate::stop::Stop;
 
 /// Where an API server publishes whom its aggregated servers are to believe.
 const AUTHENTICATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
@@ -139,10 +140,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     }
     let server = builder.start().await?;
     cluster_proxy::serve_behind(&server.handle(), client);
+    let stop = Stop::listen()?;
     tracing::info!(%address, "serving clusters");
     tokio::select! {
         () = server.serve(listener, Arc::new(ArcSwap::new(tls))) => {}
-        stopped = stop_requested() => stopped?,
+        () = stop.requested() => {}
     }
     server.stop();
     Ok(())

@@ -21,6 +21,7 @@ use karmada_store::{DirLock, Embedded, Etcd, Memory, Store};
 use tokio::net::TcpListener;
 
 use crate::etcd::EtcdArgs;
+use crate::stop::Stop;
 use crate::up::{parse_gates, user_data_dir};
 use crate::version;
 
@@ -112,8 +113,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         builder.extra_metrics(Arc::new(move || metrics.encode()))
     })
     .await?;
+    let stop = Stop::listen()?;
     tracing::info!(server = serving.address, kubeconfig = %kubeconfig.display(), "serving");
-    serving.until_stopped().await
+    serving.until_stopped(stop).await
 }
 
 /// What differs between the programs that serve an API.
@@ -186,11 +188,10 @@ impl Serving {
     }
 
     /// Serves until the process is asked to stop, then lets open requests finish.
-    pub(crate) async fn until_stopped(self) -> anyhow::Result<()> {
+    pub(crate) async fn until_stopped(self, stop: Stop) -> anyhow::Result<()> {
         tokio::select! {
             () = self.server.serve(self.listener, self.tls) => {}
-            result = tokio::signal::ctrl_c() => result.context("wait for a signal")?,
-            () = terminated() => {}
+            () = stop.requested() => {}
         }
         tracing::info!("stopping");
         // Controllers finish what they are at while there is a server to finish it with.
@@ -222,16 +223,6 @@ impl ServingArgs {
                 "listen on {bind_address}:{secure_port} (is another server there? --secure-port 0 takes any free port)"
             )
         })
-    }
-}
-
-pub(crate) async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            terminate.recv().await;
-        }
-        Err(_) => std::future::pending().await,
     }
 }
 

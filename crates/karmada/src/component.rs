@@ -14,6 +14,7 @@ use karmada_runtime::{
 use tokio::net::TcpListener;
 use tracing::warn;
 
+use crate::stop::Stop;
 use crate::version;
 
 /// How long controllers may take to end.
@@ -156,6 +157,7 @@ impl ComponentArgs {
         let (shutdown, metrics, health) = (Shutdown::new(), Metrics::default(), Health::new());
         version::register(&metrics, &self.feature_gates);
         let addresses = [&*component.health_bind_address, &*self.metrics_bind_address];
+        let stop = Stop::listen()?;
         serve_health(addresses, &health, &metrics, &shutdown).await?;
         let clock = Clock::real();
         let leading = self.lead(&component, client, clock, metrics, &shutdown, start);
@@ -166,7 +168,7 @@ impl ComponentArgs {
                 // Whoever supervises the process starts it again as one that waits.
                 anyhow::bail!("another replica leads");
             }
-            stopped = stop_requested() => stopped?,
+            () = stop.requested() => {}
         }
         shutdown.trigger();
         // Whoever leads gives the lease up, so that others need not wait.
@@ -243,16 +245,6 @@ fn bind_address(text: &str) -> Option<String> {
         "" | "0" => None,
         port if port.starts_with(':') => Some(format!("0.0.0.0{port}")),
         address => Some(address.to_owned()),
-    }
-}
-
-/// Waits until the process is asked to end.
-pub(crate) async fn stop_requested() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("wait for a signal")?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result.context("wait for a signal"),
-        _ = terminate.recv() => Ok(()),
     }
 }
 

@@ -13,6 +13,7 @@ mod members;
 mod names;
 mod scheduler;
 mod stdout;
+mod stop;
 mod up;
 mod version;
 mod webhook;

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use karmada_apiserver::pki::write_private;
 use karmada_member_sim::{AddressPool, Config, Nodes, Sim, Timeline, set_faults};
 
-use crate::apiserver::terminated;
+use crate::stop::Stop;
 use crate::up::default_data_dir;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -154,11 +154,9 @@ async fn serve(args: MemberArgs) -> anyhow::Result<()> {
     };
     let member = Sim::start(config).await?;
     write_private(&files.kubeconfig, &member.kubeconfig())?;
+    let stop = Stop::listen()?;
     greet(began, &member, &files.kubeconfig);
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result.context("wait for a signal")?,
-        () = terminated() => {}
-    }
+    stop.requested().await;
     member.stop().await;
     Ok(())
 }

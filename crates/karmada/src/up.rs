@@ -19,6 +19,7 @@ use crate::cluster_proxy;
 use crate::explain;
 use crate::members::{MemberArgs, Members};
 use crate::names;
+use crate::stop::Stop;
 use crate::version;
 
 /// The name of cluster, user and context that people know from Karmada's installers.
@@ -84,8 +85,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     if let Err(error) = names::link(&programs) {
         tracing::warn!(%error, "karmadactl is not linked; `karmada ctl` is the same");
     }
+    let stop = Stop::listen()?;
     greet(began, &serving.address, (&kubeconfig, &programs), &members);
-    serving.until_stopped().await?;
+    serving.until_stopped(stop).await?;
     members.stop().await;
     Ok(())
 }

@@ -19,8 +19,9 @@ use karmada_client::Client;
 use karmada_runtime::{Health, Informers, Metrics, Shutdown};
 use tokio::net::TcpListener;
 
-use crate::component::{serve_health, stop_requested};
+use crate::component::serve_health;
 use crate::crds::{client_config, join_documents, parse_https, read_authority};
+use crate::stop::Stop;
 use crate::{stdout, version};
 use certificate::{Certificate, MinVersion};
 use endpoint::Endpoint;
@@ -124,10 +125,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("listen on {}:{}", args.bind_address, args.secure_port))?;
     let address = listener.local_addr()?;
+    let stop = Stop::listen()?;
     tracing::info!(%address, "serving hooks");
     let hooks = listener::serve(listener, tls, certificate, Arc::new(endpoint), shutdown.clone());
     shutdown.spawn(hooks);
-    stop_requested().await?;
+    stop.requested().await;
     shutdown.finish(DRAIN).await;
     Ok(())
 }

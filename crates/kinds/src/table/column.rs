@@ -18,6 +18,11 @@ pub(super) const fn text(name: &'static str) -> Column {
     Column { name, kind: "string", format: "", description: describe(name), priority: 0 }
 }
 
+// Compat: Kubernetes says nothing about this one.
+pub(super) const fn undescribed(name: &'static str) -> Column {
+    Column { name, kind: "string", format: "", description: "", priority: 0 }
+}
+
 pub(super) const fn wide(name: &'static str) -> Column {
     Column { priority: 1, ..text(name) }
 }
@@ -98,7 +103,6 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Global-Default", "Whether pods without a class get this one."),
     ("Groups", "Groups the role is given to."),
     ("HandSize", "Queues a flow is spread over."),
-    ("Handler", "Runtime configuration on the nodes."),
     ("Holder", "Who holds the lease."),
     ("Hosts", "Host names that are served."),
     ("IP", "Address of the pod."),

@@ -19,7 +19,9 @@ use karmada_apimachinery::{Value, json};
 
 pub use column::Column;
 
-use column::{AGE, CONTAINERS, CREATED, IMAGES, NAME, SELECTOR, flag, number, text, wide};
+use column::{
+    AGE, CONTAINERS, CREATED, IMAGES, NAME, SELECTOR, flag, number, text, undescribed, wide,
+};
 use row::Row;
 
 /// One kind's table: its columns and the function that fills them.
@@ -184,7 +186,7 @@ static TABLES: &[Table] = &[
     table(NETWORKING, "NetworkPolicy", &[NAME, text("Pod-Selector"), AGE], network::network_policy),
     table(NETWORKING, "ServiceCIDR", &[NAME, text("CIDRs"), AGE], network::service_cidr),
 
-    table("node.k8s.io", "RuntimeClass", &[NAME, text("Handler"), AGE], cluster::runtime_class),
+    table("node.k8s.io", "RuntimeClass", &[NAME, undescribed("Handler"), AGE], cluster::runtime_class),
 
     table("policy", "PodDisruptionBudget", &[NAME, text("Min Available"), text("Max Unavailable"),
         number("Allowed Disruptions"), AGE], policy::disruption_budget),

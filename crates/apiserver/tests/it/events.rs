@@ -10,6 +10,7 @@ use crate::server::{admin, builder, get, post};
 
 const EVENT: &str = r#"{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"},"reason":"r","message":"m","type":"Normal"}"#;
 
+// Shows: KIND-2
 #[tokio::test(start_paused = true)]
 async fn events_end_after_their_time() {
     let begin = tokio::time::Instant::now();

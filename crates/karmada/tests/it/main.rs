@@ -4,6 +4,7 @@
 
 mod admission;
 mod client_go;
+mod crds;
 mod docs;
 mod environment;
 mod golden;

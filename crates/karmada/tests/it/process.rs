@@ -56,7 +56,15 @@ fn credentials_are_readable_by_their_owner_alone() {
 #[test]
 fn certificates_last_as_long_as_asked_for() {
     const YEARS_99: u64 = 99 * 365 * 24 * 3600;
-    let server = Server::plane(&["--cert-validity", "876000h"]);
+    let server = Server::plane(&["--cert-validity", "876000h", "--advertise-address", "127.0.0.3"]);
+    assert!(server.address().starts_with("127.0.0.3:"), "{}", server.address());
+    let serving = server.data().join("pki/apiserver.crt");
+    let names = Command::new("openssl")
+        .args(["x509", "-noout", "-ext", "subjectAltName", "-in"])
+        .arg(&serving)
+        .output()
+        .expect("run openssl");
+    assert!(text(&names).contains("127.0.0.3"), "{}", text(&names));
     let mut certificates = 0;
     for entry in std::fs::read_dir(server.data().join("pki")).expect("list certificates") {
         let path = entry.expect("an entry").path();

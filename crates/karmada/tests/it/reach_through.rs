@@ -114,6 +114,7 @@ fn in_member(server: &Server, member: &str, line: &str) -> Output {
 
 // Shows: SIM-9, SIM-11
 /// One control plane for all of it: starting one costs more than what is shown here.
+// Shows: SUB-4
 #[test]
 fn members_are_reached_through_the_control_plane() {
     let programs = kubectls();

@@ -154,6 +154,11 @@ impl Server {
         self.read("log")
     }
 
+    /// What was told to whoever started it.
+    pub(crate) fn greeting(&self) -> String {
+        self.read("out")
+    }
+
     fn read(&self, file: &str) -> String {
         let bytes = std::fs::read(self.folder.path().join(file)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

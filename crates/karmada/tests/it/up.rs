@@ -92,22 +92,95 @@ async fn clusters_are_served_natively_with_their_own_rules() {
 async fn bindings_are_served_in_both_versions() {
     let server = Server::up();
     let client = client(&server).await;
-    let binding = json!({
-        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
-        "metadata": {"name": "web-deployment", "namespace": "default"},
-        "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"},
-            "replicas": 3, "clusters": [{"name": "m1", "replicas": 3}],
-        },
+    let spec = json!({
+        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"},
+        "replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+        "clusters": [{"name": "m1", "replicas": 3}], "suspension": {"scheduling": true},
     });
-    let bindings = |version: &str| {
-        client.api(&gvr("work.karmada.io", version, "resourcebindings")).namespaced("default")
-    };
-    bindings("v1alpha2").create(&binding).await.unwrap();
-    let older = bindings("v1alpha1").get("web-deployment").await.unwrap();
-    assert_eq!(older["apiVersion"], "work.karmada.io/v1alpha1");
-    assert_eq!(older["spec"]["resource"]["replicas"], 3);
-    assert_eq!(older["spec"].get("replicas"), None);
+    for (kind, resource, namespace) in [
+        ("ResourceBinding", "resourcebindings", Some("default")),
+        ("ClusterResourceBinding", "clusterresourcebindings", None),
+    ] {
+        let bindings = |version: &str| {
+            let all = client.api(&gvr("work.karmada.io", version, resource));
+            namespace.map_or(all.clone(), |namespace| all.namespaced(namespace))
+        };
+        let binding = json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": kind,
+            "metadata": {"name": "web-deployment"}, "spec": spec,
+        });
+        bindings("v1alpha2").create(&binding).await.unwrap();
+        let older = bindings("v1alpha1").get("web-deployment").await.unwrap();
+        assert_eq!(older["apiVersion"], "work.karmada.io/v1alpha1");
+        assert_eq!(older["spec"]["resource"]["replicas"], 3);
+        assert_eq!(older["spec"]["resource"]["resourcePerReplicas"], json!({"cpu": "1"}));
+        assert_eq!(older["spec"]["clusters"], json!([{"name": "m1", "replicas": 3}]));
+        let knows: Vec<&String> = older["spec"].as_object().unwrap().keys().collect();
+        assert_eq!(knows, ["clusters", "resource"], "the older version has no more");
+        let listed = bindings("v1alpha1").list(&ListOptions::default()).await.unwrap();
+        assert_eq!(listed.items[0].value()["spec"], older["spec"]);
+        let mut written = older.clone();
+        written["metadata"] = json!({"name": "other"});
+        let refused = bindings("v1alpha1").create(&written).await.unwrap_err();
+        let refused = refused.api().unwrap();
+        assert_eq!(refused.code, 400);
+        assert!(refused.message.contains(&format!("into *v1alpha2.{kind}")), "{}", refused.message);
+    }
+}
+
+#[tokio::test]
+async fn the_greeting_says_where_it_is_and_what_to_try() {
+    let server = Server::up_with(&[
+        "--service-cluster-ip-range",
+        "10.7.0.0/24",
+        "--bind-address",
+        "127.0.0.2",
+        "--log-format",
+        "json",
+        "--log-level",
+        "info,karmada=debug",
+    ]);
+    let greeting = server.greeting();
+    let first = greeting.lines().next().unwrap();
+    let pattern = r"^Karmada is ready after \d+\.\d s at https://127\.0\.0\.2:\d+$";
+    assert!(regex::Regex::new(pattern).unwrap().is_match(first), "{greeting}");
+    assert!(greeting.contains(&format!("KUBECONFIG={}\n", server.kubeconfig().display())));
+    let (_, next) = greeting.split_once("then, for example:\n\n").unwrap();
+    let commands: Vec<&str> = next.lines().take_while(|line| line.starts_with("  ")).collect();
+    assert_eq!(commands.len(), 3, "{greeting}");
+
+    let text = std::fs::read_to_string(server.kubeconfig()).unwrap();
+    let config = karmada_apimachinery::decode::yaml_untyped(text.as_bytes()).unwrap().value;
+    for named in [
+        &config["clusters"][0]["name"],
+        &config["users"][0]["name"],
+        &config["contexts"][0]["name"],
+        &config["current-context"],
+    ] {
+        assert_eq!(named, "karmada-apiserver", "{text}");
+    }
+    let client = client(&server).await;
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let reviews = client.api(&gvr("authentication.k8s.io", "v1", "selfsubjectreviews"));
+    let myself = reviews.create(&review).await.unwrap();
+    assert_eq!(myself["status"]["userInfo"]["username"], "system:admin");
+    assert_eq!(
+        myself["status"]["userInfo"]["groups"],
+        json!(["system:masters", "system:authenticated"])
+    );
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"ports": [{"port": 80}]},
+    });
+    let services = client.api(&gvr("", "v1", "services")).namespaced("default");
+    let made = services.create(&service).await.unwrap();
+    let address = made.str_at(&["spec", "clusterIP"]).unwrap();
+    assert!(address.starts_with("10.7.0."), "{address}");
+
+    let log = server.log();
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.iter().any(|line| line["level"] == "DEBUG"), "{log}");
 }
 
 #[tokio::test]
@@ -153,7 +226,11 @@ async fn feature_gates_are_in_the_metrics() {
     let request = http::Request::get("/metrics").body(Vec::new().into()).unwrap();
     let text = client(&server).await.request_bytes(request).await.unwrap();
     let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(text.contains(r#"kubernetes_feature_enabled{name="Failover""#), "{text}");
+    for gate in karmada_api::features::Gate::ALL {
+        let (name, stage, on) = (gate.name(), gate.stage(), u8::from(gate.default_value()));
+        let line = format!("kubernetes_feature_enabled{{name=\"{name}\",stage=\"{stage}\"}} {on}");
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
     assert!(text.contains("apiserver_request_total"), "{text}");
 }
 

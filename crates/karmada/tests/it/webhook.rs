@@ -12,7 +12,9 @@ use rustls::version::TLS12;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use server::{BINARY, Certificates, Webhook, documents, get, output};
+pub(crate) use plane::install_definitions;
+pub(crate) use server::{BINARY, documents, output};
+use server::{Certificates, Webhook, get};
 
 const GROUP: &str = "policy.karmada.io";
 

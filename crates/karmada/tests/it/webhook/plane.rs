@@ -46,7 +46,7 @@ impl Plane {
 }
 
 /// Installs definitions and waits until their kinds are served.
-pub(super) async fn install_definitions(client: &Client, crds: impl Iterator<Item = Value>) {
+pub(crate) async fn install_definitions(client: &Client, crds: impl Iterator<Item = Value>) {
     let definitions =
         client.api(&Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions"));
     for crd in crds {

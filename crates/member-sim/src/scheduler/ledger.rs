@@ -160,6 +160,12 @@ impl Ledger {
         true
     }
 
+    /// What a pod is told that no node would take, for a reason that lies in no node.
+    pub(super) fn refuse_everywhere(&self, reason: &str) -> Refused {
+        let nodes = self.nodes.values().filter(|node| node.known).count();
+        Refused { why: verdict::explain_everywhere(reason, nodes), preemption: None }
+    }
+
     /// Chooses a node and notes the pod there, or says why there is none.
     pub(super) fn place(
         &mut self,

@@ -10,6 +10,7 @@ mod verdict;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
@@ -41,6 +42,7 @@ struct Ctx {
     client: Client,
     clock: Clock,
     pods: Arc<Informer>,
+    claims: Arc<Informer>,
     ledger: Arc<Mutex<Ledger>>,
     waiting: Arc<Waiting>,
     faults: Faults,
@@ -63,6 +65,7 @@ impl Waiting {
 
 pub(crate) fn start(manager: &Manager, faults: &Faults) {
     let (pods, nodes) = (manager.informers.all(&pods::gvr()), manager.informers.all(&nodes::gvr()));
+    let claims = manager.informers.all(&Gvr::new("", "v1", "persistentvolumeclaims"));
     let controller = Controller::new(NAME, &manager.metrics);
     let waiting = Arc::new(Waiting { keys: Mutex::default(), queue: controller.queue().clone() });
     let ledger: Arc<Mutex<Ledger>> = Arc::default();
@@ -70,6 +73,7 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
         client: manager.client.clone().with_user_agent("kube-scheduler"),
         clock: manager.clock.clone(),
         pods: pods.clone(),
+        claims: claims.clone(),
         ledger: ledger.clone(),
         waiting: waiting.clone(),
         faults: faults.clone(),
@@ -103,6 +107,8 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
             }
         }
     }));
+    let woken = waiting.clone();
+    manager.keep(claims.subscribe(move |_| woken.wake()));
     let mut trouble = faults.follow();
     manager.shutdown.spawn_until(async move {
         loop {
@@ -110,7 +116,7 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
             waiting.wake();
         }
     });
-    manager.start(controller, vec![pods, nodes], move |key| schedule(key, ctx.clone()));
+    manager.start(controller, vec![pods, nodes, claims], move |key| schedule(key, ctx.clone()));
 }
 
 async fn schedule(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
@@ -120,7 +126,10 @@ async fn schedule(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
         return Ok(Action::AwaitChange);
     }
     let full = ctx.faults.current().full;
-    let verdict = ctx.ledger.lock().place(&object, &pod, full);
+    let verdict = match ctx.missing_claim(&pod) {
+        Some(why) => Err(ctx.ledger.lock().refuse_everywhere(&why)),
+        None => ctx.ledger.lock().place(&object, &pod, full),
+    };
     match verdict {
         Ok(node) => ctx.bind(&key, &object, &node).await,
         Err(refused) => {
@@ -144,6 +153,22 @@ fn is_ours(pod: &Value) -> bool {
 }
 
 impl Ctx {
+    /// Why the claims a pod mounts keep it from every node, if they do. Nobody makes claims for
+    /// ephemeral volumes here, so those are not waited for.
+    fn missing_claim(&self, pod: &Value) -> Option<String> {
+        let volumes = pod.list_at(&["spec", "volumes"]).iter();
+        let mut names =
+            volumes.filter_map(|volume| volume.str_at(&["persistentVolumeClaim", "claimName"]));
+        names.find_map(|name| {
+            let claim = self.claims.cache().get(&ObjectKey::new(pod.namespace(), name));
+            let Some(claim) = claim else {
+                return Some(format!("persistentvolumeclaim \"{name}\" not found"));
+            };
+            let is_bound = claim.value().str_at(&["status", "phase"]) == Some("Bound");
+            (!is_bound).then(|| "pod has unbound immediate PersistentVolumeClaims".to_owned())
+        })
+    }
+
     async fn bind(&self, key: &ObjectKey, pod: &Object, node: &str) -> Result<Action, Error> {
         let binding = json!({
             "apiVersion": "v1",

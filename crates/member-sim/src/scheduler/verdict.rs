@@ -144,3 +144,14 @@ pub(super) fn explain(wanted: &Wanted<'_>, nodes: usize, refusals: &[Refusal]) -
     }
     message
 }
+
+/// The same where the reason is the pod's own and no node's.
+pub(super) fn explain_everywhere(reason: &str, nodes: usize) -> String {
+    if nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    format!(
+        "0/{nodes} nodes are available: {reason}. no new claims to deallocate, preemption: \
+         0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
+    )
+}

@@ -70,6 +70,36 @@ async fn a_claim_gets_a_volume_that_goes_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_the_volume_it_mounts() {
+    let member = start(1).await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+        "containers": [{"name": "c", "image": "nginx"}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
+    // The account every pod runs as is made a moment after the namespace.
+    eventually("the pod is taken", async || api(&member, "pods").create(&pod).await.ok()).await;
+    let waits = |words: &'static str| {
+        move |pod: &Value| {
+            let told = pod["status"]["conditions"][0]["message"].as_str().unwrap_or_default();
+            told.contains(words) && pod["spec"].get("nodeName").is_none()
+        }
+    };
+    eventually_is(&member, "pods", "p", waits("persistentvolumeclaim \"c\" not found")).await;
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}});
+    api(&member, "persistentvolumeclaims").create(&claim).await.unwrap();
+    let unbound = waits("pod has unbound immediate PersistentVolumeClaims");
+    eventually_is(&member, "pods", "p", unbound).await;
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/v"}}});
+    let volumes = member.client().api(&Gvr::new("", "v1", "persistentvolumes"));
+    volumes.create(&volume).await.unwrap();
+    eventually_is(&member, "pods", "p", |pod| pod["status"]["phase"] == "Running").await;
+    member.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_quota_shows_what_its_namespace_uses() {
     let member = start(1).await;
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},

@@ -58,7 +58,8 @@ pub(crate) fn start(manager: &Manager) {
             _ => false,
         };
         if !same {
-            queue.add(ObjectKey::of(change.object()));
+            // A new one is looked at after a period too, as in a real cluster.
+            queue.add_after(ObjectKey::of(change.object()), PERIOD);
         }
     }));
     let inputs = vec![ctx.scalers.clone(), ctx.pods.clone()];

@@ -7,6 +7,7 @@
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
 //! | `quota` | clusters have their part of federated quotas, and what is used is known |
 //! | `rebalance` | workloads are placed anew when somebody asks |
+//! | `scale_target` | replicas of autoscaled workloads are left to the members |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
 mod cluster;
@@ -18,4 +19,5 @@ pub mod propagation;
 mod quota;
 mod rebalance;
 pub mod registry;
+mod scale_target;
 mod status;

@@ -3,7 +3,7 @@
 
 use crate::cluster;
 use crate::context::Context;
-use crate::{interpretation, propagation, quota, rebalance, status};
+use crate::{interpretation, propagation, quota, rebalance, scale_target, status};
 
 /// One controller.
 #[derive(Clone, Copy)]
@@ -46,6 +46,7 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("federatedResourceQuotaStatus", true, false, quota::status::start),
     entry("federatedResourceQuotaEnforcement", true, false, quota::enforcement::start),
     entry("workloadRebalancer", true, false, rebalance::start),
+    entry("hpaScaleTargetMarker", false, false, scale_target::start),
     Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },
     always("detector", propagation::detector::start),
     always("dependenciesDistributor", propagation::dependencies::start),

@@ -210,7 +210,7 @@ impl Unused {
 }
 
 /// Refuses names that no controller has, and says which ones are still to come.
-fn check_names(list: &[String]) -> anyhow::Result<()> {
+pub(crate) fn check_names(list: &[String]) -> anyhow::Result<()> {
     for word in list.iter().filter(|word| *word != "*") {
         let name = word.strip_prefix('-').unwrap_or(word);
         let ours = CONTROLLERS.iter().any(|entry| entry.name == name);

@@ -16,6 +16,7 @@ use karmada_runtime::{Clock, Manager, Metrics};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
 use crate::cluster_proxy;
+use crate::controller_manager::check_names;
 use crate::explain;
 use crate::members::{MemberArgs, Members};
 use crate::names;
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Lets ClusterTaintPolicies use the effect NoExecute
     #[arg(long)]
     allow_no_execute_taint_policy: bool,
+    /// The controllers that run: `*` for the defaults, a name to add one, `-name` to leave one out
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    controllers: Vec<String>,
     #[command(flatten)]
     members: MemberArgs,
     #[command(flatten)]
@@ -49,7 +53,8 @@ pub(crate) fn parse_gates(text: &str) -> Result<Gates, String> {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let began = Instant::now();
-    let data_dir = match args.data_dir {
+    check_names(&args.controllers)?;
+    let data_dir = match args.data_dir.clone() {
         Some(data_dir) => data_dir,
         None => default_data_dir().context("find the user's data directory; give --data-dir")?,
     };
@@ -79,7 +84,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     karmada_plane::install(&client).await?;
     let members = Members::start(&args.members, &data_dir).await?;
     cluster_proxy::serve(&serving.server.handle(), members.shortcut());
-    start_controllers(&serving, &args.feature_gates, shown, members.dial());
+    start_controllers(&serving, &args, shown, members.dial());
     members.join(&client).await?;
     let programs = data_dir.join("bin");
     if let Err(error) = names::link(&programs) {
@@ -93,7 +98,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Starts Karmada's controllers and the scheduler as callers in the same process.
-fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics, dial: Arc<dyn Dial>) {
+fn start_controllers(serving: &Serving, args: &Args, metrics: Metrics, dial: Arc<dyn Dial>) {
+    let gates = &args.feature_gates;
     let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
     // Compat: this is the manager of fields that upstream's controllers write.
     let client = Client::in_process(serving.server.handle().acting_as(identity))
@@ -110,7 +116,7 @@ fn start_controllers(serving: &Serving, gates: &Gates, metrics: Metrics, dial: A
     let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
     let options = Options { member_limits, ..Options::default() };
     let context = Context::start(manager, dial, gates.clone(), options);
-    registry::start(&context, &[]);
+    registry::start(&context, &args.controllers);
     explain::serve(&serving.server.handle(), &context.explainers, scheduler);
 }
 

@@ -3,7 +3,7 @@
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_cli::registration::Unjoin;
-use karmada_testkit::{World, gvr};
+use karmada_testkit::{Options, World, gvr};
 
 use crate::pieces::*;
 
@@ -344,6 +344,38 @@ async fn a_cluster_leaves_although_no_scheduler_moves_what_is_suspended_on_it() 
     assert_eq!(placed(&world, "one-configmap").await, "");
     assert_eq!(placed(&world, "both-configmap").await, "m1:0");
     assert_eq!(value(&world, "m1", "both").await.as_deref(), Some("1"), "others keep theirs");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_target_of_a_propagated_autoscaler_is_marked_until_nothing_scales_it() {
+    const MARK: &str = karmada_api::labels::RETAIN_REPLICAS;
+    let controller_list = vec!["*".to_owned(), "hpaScaleTargetMarker".to_owned()];
+    let world = World::start(Options { controller_list, ..Options::seeded(74) }, 1).await;
+    let scaler = |target: &str| {
+        format!(
+            "{{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {{name: s, \
+             namespace: default}}, spec: {{maxReplicas: 5, scaleTargetRef: {{apiVersion: apps/v1, \
+             kind: Deployment, name: {target}}}}}}}"
+        )
+    };
+    world.apply(&deployment("web", 2)).await;
+    world.apply(&deployment("api", 2)).await;
+    world.apply(&scaler("web")).await;
+    let is_marked = async |world: &World, name: &str| {
+        let workload = world.get("deployments.apps", "default", name).await.unwrap();
+        workload.label(MARK) == Some("true")
+    };
+    world.advance(seconds(30)).await;
+    assert!(!is_marked(&world, "web").await, "no policy propagates the autoscaler");
+    let all = ("autoscaling/v2", "HorizontalPodAutoscaler", "s");
+    world.apply(&policy("s", all, FIRST)).await;
+    world.eventually("web is marked", async |world| is_marked(world, "web").await).await;
+    world.apply(&scaler("api")).await;
+    world.eventually("api is marked", async |world| is_marked(world, "api").await).await;
+    world.eventually("web is not", async |world| !is_marked(world, "web").await).await;
+    delete(&world, "horizontalpodautoscalers.v2.autoscaling", "default", "s").await;
+    world.eventually("nor is api", async |world| !is_marked(world, "api").await).await;
     world.stop().await;
 }
 

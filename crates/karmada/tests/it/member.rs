@@ -13,14 +13,19 @@ use crate::server::{PATIENCE, text};
 pub(crate) struct Member {
     process: Child,
     data: tempfile::TempDir,
+    name: String,
 }
 
 impl Member {
     pub(crate) fn start_with(flags: &[&str]) -> Self {
+        Self::named("m1", flags)
+    }
+
+    pub(crate) fn named(name: &str, flags: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("make a directory");
         let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
         let mut process = confine(&mut command, &data.path().join("home"))
-            .args(["member", "m1"])
+            .args(["member", name])
             .args(flags)
             .arg("--data-dir")
             .arg(data.path())
@@ -31,12 +36,12 @@ impl Member {
         let stdout = process.stdout.take().expect("its output is ours");
         let mut greeting = String::new();
         BufReader::new(stdout).read_line(&mut greeting).expect("read the greeting");
-        assert!(greeting.starts_with("Member m1 is ready"), "{greeting}");
-        Self { process, data }
+        assert!(greeting.starts_with(&format!("Member {name} is ready")), "{greeting}");
+        Self { process, data, name: name.to_owned() }
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.data.path().join("members/m1.config")
+        self.data.path().join(format!("members/{}.config", self.name))
     }
 
     fn kubectl(&self, words: &[&str]) -> Output {

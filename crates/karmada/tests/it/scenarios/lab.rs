@@ -1,6 +1,7 @@
 //! The control plane and its members, prepared as they were when the scenarios were recorded.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -37,15 +38,46 @@ impl Drop for Lab {
 
 impl Lab {
     pub(super) async fn open(server: &Server, setup: Value) -> Self {
+        let config = |name: &str| {
+            let config = server.data().join("members").join(format!("{name}.config"));
+            eventually("the kubeconfig of a member", || config.is_file().then_some(()));
+            config
+        };
+        Self::at(&server.kubeconfig(), config, setup).await
+    }
+
+    /// A control plane and members wherever they are, by their kubeconfigs.
+    pub(super) async fn at(plane: &Path, member: impl Fn(&str) -> PathBuf, setup: Value) -> Self {
         let shutdown = Shutdown::new();
         let mut members = BTreeMap::new();
         for name in setup.map_at(&["members"]).into_iter().flat_map(|members| members.keys()) {
-            let config = server.data().join("members").join(format!("{name}.config"));
-            eventually("the kubeconfig of a member", || config.is_file().then_some(()));
-            members.insert(name.clone(), Site::open(&config, &shutdown).await);
+            members.insert(name.clone(), Site::open(&member(name), &shutdown).await);
         }
-        let plane = Site::open(&server.kubeconfig(), &shutdown).await;
+        let plane = Site::open(plane, &shutdown).await;
         Self { plane, members, setup, last_beat: Mutex::default(), shutdown }
+    }
+
+    /// Registers all members at a control plane that knows none.
+    pub(super) async fn join_all(&self) {
+        for name in self.members.keys() {
+            let (code, refusal) = self.join(name).await;
+            assert!(refusal.is_none(), "join {name}: {code} {refusal:?}");
+        }
+    }
+
+    /// Lets all members go, and waits until they are gone.
+    pub(super) async fn unjoin_all(&self) {
+        let clusters = self.plane.of("cluster.karmada.io", "v1alpha1", "clusters");
+        for name in self.members.keys() {
+            drop(clusters.delete(name, &DeleteOptions::default()).await);
+        }
+        for name in self.members.keys() {
+            let end = Instant::now() + PATIENCE;
+            while !self.cluster(name).await.is_null() {
+                assert!(Instant::now() < end, "{name} is not let go");
+                sleep(Duration::from_millis(300)).await;
+            }
+        }
     }
 
     pub(super) async fn prepare(&self) {

@@ -13,12 +13,13 @@ mod site;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
 use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectExt as _;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -51,16 +52,26 @@ fn known_differences() -> BTreeMap<String, String> {
 }
 
 /// How the control plane was started for the recordings with all gates on.
-const ALL_GATES: [&str; 2] =
-    ["--feature-gates=AllAlpha=true,AllBeta=true", "--allow-no-execute-taint-policy"];
+const ALL_GATES: [&str; 3] = [
+    "--feature-gates=AllAlpha=true,AllBeta=true",
+    "--allow-no-execute-taint-policy",
+    "--controllers=*,hpaScaleTargetMarker",
+];
 
 fn is_gated(scenario: &Value) -> bool {
     scenario["profile"] == "gates"
 }
 
-/// The scenarios to run: all, or the ones named in the environment.
-fn scenarios() -> Vec<Value> {
-    let only = std::env::var("KARMADA_TEST_SCENARIOS").unwrap_or_default();
+/// What a control plane can play whose own Kubernetes would run workloads: scenarios about objects
+/// that nobody acts on.
+const CORE: &str = "aff-field-region,aff-label,aff-names,affs-second,conflict-abort,\
+    conflict-overwrite,cop-field-json,cpp-cluster-scoped,drift-edit,lazy-edit,life-policy-first,\
+    life-template-delete,life-template-edit,op-field-yaml,op-plain-add,op-target-label,\
+    prio-explicit,retain-finalizers,suspend-delete";
+
+/// The scenarios to run: those named in the environment, or else by `default`, where nothing means all.
+fn scenarios(default: &str) -> Vec<Value> {
+    let only = std::env::var("KARMADA_TEST_SCENARIOS").unwrap_or_else(|_| default.to_owned());
     let only: Vec<&str> = only.split(',').filter(|id| !id.is_empty()).collect();
     let all = read("scenarios.jsonl.gz");
     let all = all.lines().map(|line| serde_json::from_str::<Value>(line).expect("a scenario"));
@@ -124,10 +135,34 @@ impl Desk {
     }
 }
 
+fn setup() -> Value {
+    serde_json::from_str(&read("setup.json.gz")).expect("the setup")
+}
+
+/// Replays the core set on a control plane made of separate components.
+pub(crate) async fn replay_core(plane: &Path, member: impl Fn(&str) -> PathBuf) {
+    let scenarios = scenarios(CORE);
+    let lab = Lab::at(plane, member, setup()).await;
+    lab.join_all().await;
+    lab.prepare().await;
+    let desk = Desk::new(scenarios.clone());
+    desk.work_off(&lab, &desk.together).await;
+    desk.work_off(&lab, &desk.alone).await;
+    desk.try_again(&lab, scenarios.iter()).await;
+    lab.unjoin_all().await;
+    judge(&*desk.outcomes.lock().await);
+}
+
+/// The names of the members that took part in the recordings.
+pub(crate) fn members() -> Vec<String> {
+    let setup = setup();
+    let members = setup.map_at(&["members"]).into_iter().flatten();
+    members.map(|(name, _)| name.clone()).collect()
+}
+
 async fn make_lab(flags: &[&str]) -> (Server, Lab) {
     let server = Server::up_with(&[&["--members", "3"], flags].concat());
-    let setup: Value = serde_json::from_str(&read("setup.json.gz")).expect("the setup");
-    let lab = Lab::open(&server, setup).await;
+    let lab = Lab::open(&server, setup()).await;
     lab.prepare().await;
     (server, lab)
 }
@@ -136,7 +171,7 @@ async fn make_lab(flags: &[&str]) -> (Server, Lab) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a leg of its own: ./test scenarios"]
 async fn the_recorded_scenarios_lead_to_the_recorded_states() {
-    let scenarios = Arc::new(scenarios());
+    let scenarios = Arc::new(scenarios(""));
     let desk = Arc::new(Desk::new(scenarios.to_vec()));
     let gated = tokio::spawn(play_gated(desk.clone(), scenarios.clone()));
     let ((_one, one), (_two, two)) = tokio::join!(make_lab(&[]), make_lab(&[]));

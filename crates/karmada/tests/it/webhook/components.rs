@@ -15,33 +15,49 @@ const SYSTEM: &str = "karmada-system";
 const AGGREGATED: &str = "karmada-aggregated-apiserver";
 const API_SERVICE: &str = "v1alpha1.cluster.karmada.io";
 
-pub(super) async fn place_bindings_on_clusters_served_beside(client: &Client, kubeconfig: &Path) {
-    let namespaces = client.api(&Gvr::new("", "v1", "namespaces"));
-    let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}});
-    namespaces.apply(&system, "test").await.unwrap();
-    let (kubeconfig, data) = (kubeconfig.to_str().unwrap(), TempDir::new().unwrap());
-    let arguments = [
-        "aggregated-apiserver",
-        "--kubeconfig",
-        kubeconfig,
-        "--bind-address=127.0.0.1",
-        "--secure-port=0",
-        "--data-dir",
-        data.path().to_str().unwrap(),
-    ];
-    let aggregated = Process::start(&arguments, "serving clusters");
-    let port = aggregated.address("serving clusters").port();
-    announce(client, port, &data.path().join("pki/ca.crt")).await;
+/// Everything but the webhook; it ends with the value.
+pub(super) struct Components {
+    _aggregated: Process,
+    scheduler: Process,
+    manager: Process,
+    _data: TempDir,
+}
 
-    let quiet = ["--health-probe-bind-address=0", "--metrics-bind-address=0", "--kubeconfig"];
-    let mut scheduler = component("scheduler", &quiet, kubeconfig);
-    let mut manager = component("controller-manager", &quiet, kubeconfig);
+impl Components {
+    /// Starts the components and waits until the API server serves clusters through them.
+    pub(super) async fn start(client: &Client, kubeconfig: &Path) -> Self {
+        let namespaces = client.api(&Gvr::new("", "v1", "namespaces"));
+        let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}});
+        namespaces.apply(&system, "test").await.unwrap();
+        let (kubeconfig, data) = (kubeconfig.to_str().unwrap(), TempDir::new().unwrap());
+        let arguments = [
+            "aggregated-apiserver",
+            "--kubeconfig",
+            kubeconfig,
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+            "--data-dir",
+            data.path().to_str().unwrap(),
+        ];
+        let aggregated = Process::start(&arguments, "serving clusters");
+        let port = aggregated.address("serving clusters").port();
+        announce(client, port, &data.path().join("pki/ca.crt")).await;
+        let quiet = ["--health-probe-bind-address=0", "--metrics-bind-address=0", "--kubeconfig"];
+        let scheduler = component("scheduler", &quiet, kubeconfig);
+        let manager = component("controller-manager", &quiet, kubeconfig);
+        Self { _aggregated: aggregated, scheduler, manager, _data: data }
+    }
+}
+
+pub(super) async fn place_bindings_on_clusters_served_beside(client: &Client, kubeconfig: &Path) {
+    let mut components = Components::start(client, kubeconfig).await;
+    let Components { scheduler, manager, .. } = &mut components;
     place(client).await;
 
     // A component that ends lets others lead at once.
     let leases = client.api(&Gvr::new("coordination.k8s.io", "v1", "leases")).namespaced(SYSTEM);
     for (name, process) in
-        [("karmada-scheduler", &mut scheduler), ("karmada-controller-manager", &mut manager)]
+        [("karmada-scheduler", scheduler), ("karmada-controller-manager", manager)]
     {
         let held = leases.get(name).await.unwrap();
         assert!(held["spec"]["holderIdentity"].as_str().is_some_and(|id| id.contains('_')));
@@ -150,5 +166,10 @@ async fn clean_up(client: &Client) {
             .await
             .ok();
     }
+    withdraw(client).await;
+}
+
+/// Tells the API server that clusters are served no longer.
+pub(super) async fn withdraw(client: &Client) {
     api_services(client).delete(API_SERVICE, &DeleteOptions::default()).await.unwrap();
 }

@@ -9,10 +9,12 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Api, Client, DeleteOptions, Error};
 use serde_json::{Value, json};
 
-use super::components::place_bindings_on_clusters_served_beside;
+use super::components::{Components, place_bindings_on_clusters_served_beside, withdraw};
 use super::plane::{CONFLICT, binding, customization, install_definitions, quota, quotas};
 use super::server::{BINARY, Certificates, Webhook, documents, eventually, output};
 use super::{config_maps, policy};
+use crate::member::Member;
+use crate::scenarios;
 
 const NAMESPACE: &str = "ns";
 
@@ -22,6 +24,14 @@ struct Real {
 }
 
 impl Real {
+    async fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
+        // Fails only if a provider is installed already, which is as good.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let client = Client::from_kubeconfig(kubeconfig, None).await.unwrap();
+        let webhook = Webhook::start(Certificates::new(), kubeconfig, flags);
+        Self { client, webhook }
+    }
+
     fn api(&self, group: &str, version: &str, resource: &str) -> Api {
         self.client.api(&Gvr::new(group, version, resource))
     }
@@ -105,24 +115,20 @@ fn forbidden(hook: &str, message: &str) -> (u16, String, String) {
     (403, "Forbidden".to_owned(), message)
 }
 
-#[tokio::test]
-async fn real_webhook_guards_a_real_api_server() {
-    let Some(kubeconfig) = std::env::var_os("KARMADA_TEST_KUBECONFIGS")
-        .and_then(|paths| std::env::split_paths(&paths).next())
-    else {
+fn kubeconfig() -> Option<PathBuf> {
+    let paths = std::env::var_os("KARMADA_TEST_KUBECONFIGS");
+    let first = paths.and_then(|paths| std::env::split_paths(&paths).next());
+    if first.is_none() {
         eprintln!("skipped: set KARMADA_TEST_KUBECONFIGS");
-        return;
-    };
-    guard(kubeconfig).await;
+    }
+    first
 }
 
-async fn guard(kubeconfig: PathBuf) {
-    // Fails only if a provider is installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let client = Client::from_kubeconfig(&kubeconfig, None).await.unwrap();
+#[tokio::test]
+async fn real_webhook_guards_a_real_api_server() {
+    let Some(kubeconfig) = kubeconfig() else { return };
     let flags = ["--feature-gates=FederatedQuotaEnforcement=true"];
-    let webhook = Webhook::start(Certificates::new(), &kubeconfig, &flags);
-    let real = Real { client, webhook };
+    let real = Real::start(&kubeconfig, &flags).await;
     let checks = async {
         real.install().await;
         policies_are_defaulted(&real).await;
@@ -130,6 +136,34 @@ async fn guard(kubeconfig: PathBuf) {
         bindings_are_converted_and_counted(&real).await;
         customizations_and_deletions_are_guarded(&real).await;
         place_bindings_on_clusters_served_beside(&real.client, &kubeconfig).await;
+    };
+    let outcome = AssertUnwindSafe(checks).catch_unwind().await;
+    real.clean_up().await;
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// The same code in separate components in front of a real API server does what was recorded, as
+/// it does in one process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_components_lead_to_the_recorded_states() {
+    let Some(kubeconfig) = kubeconfig() else { return };
+    let real = Real::start(&kubeconfig, &[]).await;
+    let members: Vec<(String, Member)> = scenarios::members()
+        .into_iter()
+        .map(|name| (name.clone(), Member::named(&name, &[])))
+        .collect();
+    let config = |name: &str| {
+        let member = members.iter().find(|(known, _)| known == name);
+        member.expect("it was just started").1.kubeconfig()
+    };
+    let checks = async {
+        real.install().await;
+        let components = Components::start(&real.client, &kubeconfig).await;
+        let replayed = AssertUnwindSafe(scenarios::replay_core(&kubeconfig, config));
+        let outcome = replayed.catch_unwind().await;
+        drop(components);
+        withdraw(&real.client).await;
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     };
     let outcome = AssertUnwindSafe(checks).catch_unwind().await;
     real.clean_up().await;

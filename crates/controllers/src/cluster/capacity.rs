@@ -339,6 +339,7 @@ mod tests {
         assert_eq!(summary(&capacity), one_node);
     }
 
+    /// Quirk 11 of the register: fixed, a full node hides no other.
     #[test]
     fn nodes_without_a_free_place_are_in_no_class() {
         let mut capacity = Capacity::default();

@@ -274,6 +274,7 @@ fn observed_generation_follows_when_all_members_are_aligned() {
             &aligned,
             json!({"observedGeneration": 2, "replicas": 3, "conditions": conditions}),
         ),
+        // Quirk 13 of the register: matched after all, recordings of the original show it.
         (
             "StatefulSet",
             &reflected,
@@ -294,6 +295,7 @@ fn observed_generation_follows_when_all_members_are_aligned() {
     }
 }
 
+// Quirk 24 of the register: matched, of several claims that are not bound the last one is told.
 #[test]
 fn the_most_worrying_phase_wins() {
     let core = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "status": {"phase": "Old"}});

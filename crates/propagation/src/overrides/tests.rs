@@ -108,7 +108,7 @@ fn documents_inside_strings_are_edited() {
     let result = overridden(&config, &[policy("p", json!([]), overriders)]).unwrap();
     assert_eq!(result["data"]["cfg"], "a: 5\nb: 2\n");
     assert_eq!(result["data"]["json"], r#"{"x":{"y":1,"z":"\u003c"}}"#);
-    // An overrider without edits changes nothing.
+    // Quirk 21 of the register: fixed, an overrider without edits changes nothing.
     let result = overridden(
         &config,
         &[policy("p", json!([]), json!({"fieldOverrider": [{"fieldPath": "/data/cfg"}]}))],

@@ -76,6 +76,17 @@ async fn a_cluster_that_never_answers_delays_no_other() {
     world.stop().await;
 }
 
+/// Quirk 10 of the register: matched.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_answers_with_errors_counts_as_not_reachable() {
+    let world = World::of(7, 1).await;
+    world.member("m1").faults().error_rate(1.0);
+    world.advance(seconds(60)).await;
+    assert_eq!(reason(&world, "m1").await, "ClusterNotReachable");
+    assert_eq!(taint_keys(&world, "m1").await, [taints::NOT_READY]);
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn apis_of_a_cluster_that_answers_with_errors_are_not_forgotten() {
     let world = World::of(5, 1).await;

@@ -113,6 +113,34 @@ async fn a_kind_the_member_does_not_have_waits_until_it_does() {
     world.stop().await;
 }
 
+/// Quirk 14 of the register: matched, the names of bindings are part of the API.
+#[tokio::test(start_paused = true)]
+async fn kinds_of_two_groups_with_the_same_name_share_a_binding_and_the_first_one_has_it() {
+    let world = World::of(27, 1).await;
+    let others = THINGS.replace("example.com", "example.org");
+    world.apply(THINGS).await;
+    world.apply(&others).await;
+    copy_definition(&world, "things.example.com", &["m1"]).await;
+    copy_definition(&world, "things.example.org", &["m1"]).await;
+    let only = "placement: {clusterAffinity: {clusterNames: [m1]}}";
+    world.apply(THING).await;
+    world.apply(&policy("first", ("example.com/v1", "Thing", "one"), only)).await;
+    let there = async |world: &World| has(world, "m1", "things.example.com", "one").await;
+    world.eventually("the first one is there", there).await;
+    world.apply(&THING.replace("example.com", "example.org")).await;
+    world.apply(&policy("second", ("example.org/v1", "Thing", "one"), only)).await;
+    world.advance(seconds(120)).await;
+    let binding = world.get(BINDINGS, "default", "one-thing").await.unwrap();
+    assert_eq!(binding["spec"]["resource"]["apiVersion"], "example.com/v1");
+    assert!(has(&world, "m1", "things.example.com", "one").await, "the first one stays");
+    assert!(!has(&world, "m1", "things.example.org", "one").await);
+    // Once the first one is gone, the name is free.
+    delete(&world, "things.example.com", "default", "one").await;
+    let there = async |world: &World| has(world, "m1", "things.example.org", "one").await;
+    world.eventually("the second one follows", there).await;
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rule_of_the_member_that_rejects_is_told_and_holds_up_nobody_else() {
     const RULES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";

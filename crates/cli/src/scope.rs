@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use crate::context::{Context, Server, check_clusters, cluster_names};
 use crate::error::{Error, Result};
+use crate::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Scope {
@@ -40,7 +41,10 @@ pub(crate) struct OneServer {
 impl OneServer {
     pub(crate) async fn server(&self, ctx: &Context) -> Result<Server> {
         match self.operation_scope {
-            Scope::Karmada => ctx.karmada().await,
+            Scope::Karmada => {
+                warn_of_clusters(self.cluster.as_slice());
+                ctx.karmada().await
+            }
             Scope::All => Err(Error::from("not support operation scope: all")),
             Scope::Members => {
                 let cluster = self.cluster.as_deref().filter(|name| !name.is_empty());
@@ -52,6 +56,16 @@ impl OneServer {
     }
 }
 
+/// Compat: the original answers for the control plane, whichever members are named; we say so at least.
+fn warn_of_clusters(clusters: &[String]) {
+    let named = clusters.join(",");
+    if !named.is_empty() {
+        output::note(&format!(
+            "Warning: this is the control plane's answer; add --operation-scope=members to ask {named}"
+        ));
+    }
+}
+
 /// The servers of a scope, the control plane first, then members by name.
 pub(crate) async fn servers(
     ctx: &Context,
@@ -60,6 +74,7 @@ pub(crate) async fn servers(
 ) -> Result<Vec<Server>> {
     let karmada = ctx.karmada().await?;
     if scope == Scope::Karmada {
+        warn_of_clusters(clusters);
         return Ok(vec![karmada]);
     }
     let known = cluster_names(&karmada).await?;

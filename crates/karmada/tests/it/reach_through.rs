@@ -2,8 +2,10 @@
 //! ones speak SPDY where newer ones speak WebSockets.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -122,6 +124,7 @@ fn members_are_reached_through_the_control_plane() {
     let server = Server::up_with(&["--members", "2", "--member-nodes", "1"]);
     every_kubectl_reads_follows_runs_attaches_and_forwards(&server, programs);
     callers_act_as_themselves_and_only_where_they_may(&server, &newest);
+    a_member_behind_a_proxy_is_reached_through_it(&server, newest);
 }
 
 fn every_kubectl_reads_follows_runs_attaches_and_forwards(server: &Server, programs: Vec<String>) {
@@ -208,4 +211,102 @@ fn callers_act_as_themselves_and_only_where_they_may(server: &Server, program: &
     eventually("bob reads pods", || {
         way("member1").run("--as bob get pods").status.success().then_some(())
     });
+    let deleting = text(&way("member1").run("--as bob delete configmap kube-root-ca.crt"));
+    assert!(deleting.contains("cannot delete resource \"configmaps\""), "{deleting}");
+
+    let raw = |path: &str| plane(&format!("get --raw {PROXY}/*/proxy{path}"));
+    let nodes: serde_json::Value = serde_json::from_str(&raw("/api/v1/nodes")).unwrap();
+    let names: Vec<&str> = nodes["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), 2, "one node of each member: {names:?}");
+    let one: serde_json::Value =
+        serde_json::from_str(&raw("/api/v1/nodes/member2-node-1")).unwrap();
+    assert_eq!(one["metadata"]["name"], "member2-node-1");
+    let twice = ask(&format!("get --raw {PROXY}/*/proxy/api/v1/namespaces/default"));
+    assert!(
+        text(&twice).contains("exist in more than one cluster: member1,member2"),
+        "{}",
+        text(&twice)
+    );
+}
+
+fn a_member_behind_a_proxy_is_reached_through_it(server: &Server, program: String) {
+    let way = Way { server, program, member: "member2" };
+    eventually("the member is joined", || way.run("get namespaces").status.success().then_some(()));
+    let (address, tunnels) = tunnel();
+    let patch = format!("{{\"spec\":{{\"proxyURL\":\"http://{address}\"}}}}");
+    let patched = Command::new("kubectl")
+        .arg("--kubeconfig")
+        .arg(server.kubeconfig())
+        .args(["patch", "cluster", "member2", "--type=merge", "-p", &patch])
+        .output()
+        .unwrap();
+    assert!(patched.status.success(), "{}", text(&patched));
+    // The controllers dial anew through it.
+    eventually("the controllers go through the proxy", || {
+        (tunnels.load(Ordering::Relaxed) > 0).then_some(())
+    });
+    let before = tunnels.load(Ordering::Relaxed);
+    way.ok("get nodes");
+    way.ok("run web --image=nginx");
+    eventually("the pod runs", || way.ok("get pod web").contains("Running").then_some(()));
+    assert_eq!(way.ok("exec web -- echo hello"), "hello\n");
+    assert!(tunnels.load(Ordering::Relaxed) > before, "nothing went through the proxy");
+    eventually("the cluster is still ready", || {
+        let ready = Command::new("kubectl")
+            .arg("--kubeconfig")
+            .arg(server.kubeconfig())
+            .args(["get", "cluster", "member2"])
+            .output()
+            .unwrap();
+        text(&ready).contains("True").then_some(())
+    });
+}
+
+/// An HTTP proxy that counts the tunnels it opens. It ends with the test.
+fn tunnel() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let counted = counted.clone();
+            std::thread::spawn(move || pass_on(client, &counted));
+        }
+    });
+    (address, count)
+}
+
+fn pass_on(mut client: TcpStream, counted: &AtomicUsize) {
+    let mut head = Vec::new();
+    let mut byte = [0; 1];
+    while !head.ends_with(b"\r\n\r\n") {
+        if client.read_exact(&mut byte).is_err() {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let Some(target) = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()) else {
+        return;
+    };
+    let Ok(mut server) = TcpStream::connect(target) else { return };
+    if client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").is_err() {
+        return;
+    }
+    counted.fetch_add(1, Ordering::Relaxed);
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let there = std::thread::spawn(move || {
+        // Either side may end it.
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let _ = std::io::copy(&mut server, &mut client);
+    let _ = client.shutdown(Shutdown::Write);
+    let _ = there.join();
 }

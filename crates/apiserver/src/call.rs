@@ -1,6 +1,5 @@
 //! One request on its way to its handler: who asks, for what, and what to tell them beside the answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use jiff::Timestamp;
 use karmada_apimachinery::status::Status;
 use parking_lot::Mutex;
 
+use crate::audit::Record;
 use crate::auth::{Attributes, Identity};
 use crate::http::negotiate::{self, Offer, Representation, Transforms};
 use crate::http::query::Query;
@@ -26,28 +26,19 @@ pub(crate) struct Call {
     pub(crate) served: Arc<Served>,
     pub(crate) body: Bytes,
     warnings: Mutex<Vec<String>>,
-    annotations: Mutex<BTreeMap<String, String>>,
+    record: Option<Arc<Record>>,
 }
 
 impl Call {
     pub(crate) fn new(
         state: Arc<State>,
         (target, query, headers): (Target, Query, HeaderMap),
-        user: Arc<Identity>,
+        (user, record): (Arc<Identity>, Option<Arc<Record>>),
         served: Arc<Served>,
         body: Bytes,
     ) -> Self {
-        Self {
-            state,
-            target,
-            query,
-            headers,
-            user,
-            served,
-            body,
-            warnings: Mutex::default(),
-            annotations: Mutex::default(),
-        }
+        let warnings = Mutex::default();
+        Self { state, target, query, headers, user, served, body, warnings, record }
     }
 
     /// The same request, about another resource of the same namespace.
@@ -61,7 +52,7 @@ impl Call {
             served,
             body: self.body.clone(),
             warnings: Mutex::default(),
-            annotations: Mutex::default(),
+            record: self.record.clone(),
         }
     }
 
@@ -109,7 +100,9 @@ impl Call {
 
     /// Leaves a note for the audit log.
     pub(crate) fn annotate(&self, key: &str, value: String) {
-        self.annotations.lock().insert(key.to_owned(), value);
+        if let Some(record) = &self.record {
+            record.annotate(key, value);
+        }
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {

@@ -16,6 +16,7 @@
 pub mod admission;
 mod allocator;
 mod announce;
+pub mod audit;
 pub mod auth;
 mod bootstrap;
 pub mod cache;

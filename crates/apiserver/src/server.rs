@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, Chain};
+use crate::audit::Audit;
 use crate::auth::authenticate::{Authentication, FrontProxy};
 use crate::auth::client_certs::ClientCerts;
 use crate::auth::rbac::{self, Rbac};
@@ -67,6 +68,7 @@ pub struct Builder {
     converter: Option<Arc<dyn Converter>>,
     extra_metrics: Option<ExtraMetrics>,
     connectors: Connectors,
+    audit: Option<Arc<Audit>>,
 }
 
 /// Metrics of the embedding program in text form, shown behind the server's own.
@@ -127,6 +129,12 @@ impl Builder {
         self
     }
 
+    /// Keeps a log of requests.
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = Some(Arc::new(audit));
+        self
+    }
+
     /// Opens the caches, writes what is missing of the bootstrap content and becomes ready.
     pub async fn start(self) -> Result<Server, Error> {
         let stop = CancellationToken::new();
@@ -173,6 +181,7 @@ impl Builder {
             converter: self.converter,
             extra_metrics: self.extra_metrics,
             connectors: self.connectors,
+            audit: self.audit,
         }));
         for service in state.objects.list(&GroupResource::new("", "services"), None) {
             state.pools.learn(&service);
@@ -327,6 +336,7 @@ impl Server {
             converter: None,
             extra_metrics: None,
             connectors: Connectors::default(),
+            audit: None,
         }
     }
 

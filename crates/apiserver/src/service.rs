@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use karmada_apimachinery::status::{Details, Status};
 
+use crate::audit::Record;
 use crate::auth::{Identity, PeerCerts, authorize, impersonation};
 use crate::call::{self, Call};
 use crate::http::body::{self, Body};
@@ -31,7 +32,7 @@ pub(crate) async fn answer(state: Arc<State>, request: Request<Body>) -> Respons
     let audit_id = filters::audit_id(request.headers(), &state.config.chance);
     let asked = request.headers().clone();
     let head = request.method() == Method::HEAD;
-    let work = AssertUnwindSafe(route(state.clone(), request)).catch_unwind();
+    let work = AssertUnwindSafe(route(state.clone(), request, &audit_id)).catch_unwind();
     let mut response = work.await.unwrap_or_else(|panic| {
         state.metrics.panics.fetch_add(1, Ordering::Relaxed);
         let what = panic.downcast_ref::<String>().map(String::as_str);
@@ -58,33 +59,72 @@ async fn compressed(asked: &HeaderMap, response: Response<Body>) -> Response<Bod
     Response::from_parts(parts, body::full(bytes))
 }
 
-async fn route(state: Arc<State>, request: Request<Body>) -> Response<Body> {
+async fn route(
+    state: Arc<State>,
+    request: Request<Body>,
+    audit_id: &HeaderValue,
+) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let target = Target::parse(&parts.method, parts.uri.path(), &query);
     let form = refusal_form(&parts.headers, &query);
-    let response = match identify(&state, &parts, &target) {
-        Err(status) => respond::refusal(&status, form),
-        // Places are given before permissions are looked up: a flood is not even judged.
-        Ok(user) => match seat(&state, &parts.method, &target, &user) {
-            None => body::refusal(&Status::too_many_requests(
-                "Too many requests, please try again later.",
-                1,
-            )),
-            Some(_seat) => {
-                let attributes = call::attributes(&target, user.clone());
-                match authorize::check(&*state.authorizer, &attributes) {
-                    Err(status) => respond::refusal(&status, form),
-                    Ok(_) => {
-                        let request = Arrived { parts, query, target: target.clone(), user };
-                        dispatch(&state, request, body, form).await
-                    }
-                }
+    let audit = state.audit.as_ref();
+    let asked = (&parts, audit_id.to_str().unwrap_or_default());
+    let response = match authenticate(&state, &parts) {
+        Err(status) => {
+            if let Some(audit) = audit {
+                audit.stranger(asked, &target, &state.clock);
             }
-        },
+            respond::refusal(&status, form)
+        }
+        Ok(user) => {
+            let record = audit.and_then(|a| a.begin(asked, &target, &user, &state.clock));
+            let request =
+                Arrived { parts, query, target: target.clone(), user, record: record.clone() };
+            let response = permitted(&state, request, body, form).await;
+            match record {
+                Some(record) => record.answered(response, is_long_running(&target)).await,
+                None => response,
+            }
+        }
     };
     state.metrics.count(&target, response.status().as_u16());
     response
+}
+
+/// Answers a request of a known user, if they may ask it.
+async fn permitted(
+    state: &Arc<State>,
+    mut request: Arrived,
+    body: Body,
+    form: Option<negotiate::Representation>,
+) -> Response<Body> {
+    match impersonate(state, &request) {
+        Err(status) => return respond::refusal(&status, form),
+        Ok(None) => {}
+        Ok(Some(other)) => {
+            if let Some(record) = &request.record {
+                record.acts_as(&other);
+            }
+            request.user = Arc::new(other);
+        }
+    }
+    // Places are given before permissions are looked up: a flood is not even judged.
+    let Some(_seat) = seat(state, &request.parts.method, &request.target, &request.user) else {
+        let message = "Too many requests, please try again later.";
+        return body::refusal(&Status::too_many_requests(message, 1));
+    };
+    let attributes = call::attributes(&request.target, request.user.clone());
+    let decision = state.authorizer.authorize(&attributes);
+    if let Some(record) = &request.record {
+        let verdict = if decision.is_allowed() { "allow" } else { "forbid" };
+        record.annotate("authorization.k8s.io/decision", verdict.to_owned());
+        record.annotate("authorization.k8s.io/reason", decision.reason.clone());
+    }
+    match authorize::permit(&decision, &attributes) {
+        Err(status) => respond::refusal(&status, form),
+        Ok(()) => dispatch(state, request, body, form).await,
+    }
 }
 
 /// The form a refusal takes: what the client reads, or JSON.
@@ -124,19 +164,19 @@ fn is_long_running(target: &Target) -> bool {
         )
 }
 
-/// Establishes who asks, and as whom.
-fn identify(state: &State, parts: &Parts, target: &Target) -> Result<Arc<Identity>, Status> {
-    let user =
-        match parts.extensions.get::<Arc<Identity>>() {
-            Some(identity) => identity.clone(),
-            None => Arc::new(state.authenticator.authenticate(
-                parts,
-                parts.extensions.get::<Arc<PeerCerts>>().map(|peer| &**peer),
-            )?),
-        };
-    let attributes = call::attributes(target, user.clone());
-    let wanted = impersonation::impersonate(&parts.headers, &attributes, &*state.authorizer)?;
-    Ok(wanted.map_or(user, Arc::new))
+/// Establishes who asks.
+fn authenticate(state: &State, parts: &Parts) -> Result<Arc<Identity>, Status> {
+    if let Some(identity) = parts.extensions.get::<Arc<Identity>>() {
+        return Ok(identity.clone());
+    }
+    let peer = parts.extensions.get::<Arc<PeerCerts>>().map(|peer| &**peer);
+    state.authenticator.authenticate(parts, peer).map(Arc::new)
+}
+
+/// Establishes as whom they ask.
+fn impersonate(state: &State, request: &Arrived) -> Result<Option<Identity>, Status> {
+    let attributes = call::attributes(&request.target, request.user.clone());
+    impersonation::impersonate(&request.parts.headers, &attributes, &*state.authorizer)
 }
 
 pub(crate) struct Arrived {
@@ -144,6 +184,7 @@ pub(crate) struct Arrived {
     pub(crate) query: Query,
     pub(crate) target: Target,
     pub(crate) user: Arc<Identity>,
+    pub(crate) record: Option<Arc<Record>>,
 }
 
 async fn dispatch(
@@ -269,7 +310,7 @@ async fn run(
     body: Body,
     form: Option<negotiate::Representation>,
 ) -> Response<Body> {
-    let Arrived { mut parts, query, target, user } = request;
+    let Arrived { mut parts, query, target, user, record } = request;
     let headers = std::mem::take(&mut parts.headers);
     let bytes = if parts.method == Method::GET {
         Ok(Bytes::new())
@@ -280,10 +321,13 @@ async fn run(
         Ok(bytes) => bytes,
         Err(status) => return respond::refusal(&status, form),
     };
+    if let Some(record) = &record {
+        record.request(&headers, &bytes);
+    }
     let long_running = is_long_running(&target);
     let is_subresource = !target.subresource.is_empty();
     let deprecation = served.deprecation.clone();
-    let call = Call::new(state.clone(), (target, query, headers), user, served, bytes);
+    let call = Call::new(state.clone(), (target, query, headers), (user, record), served, bytes);
     let work = async {
         if is_subresource { subresources::handle(call).await } else { handlers::handle(call).await }
     };

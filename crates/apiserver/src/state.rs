@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::policies::Policies;
 use crate::admission::{Chain, webhooks};
 use crate::allocator::Pools;
+use crate::audit::Audit;
 use crate::auth::authenticate::Authentication;
 use crate::auth::guard::Guard;
 use crate::auth::rbac::Rbac;
@@ -47,6 +48,7 @@ pub(crate) struct State {
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
     pub(crate) connectors: Connectors,
+    pub(crate) audit: Option<Arc<Audit>>,
     pub(crate) policies: Policies,
     pub(crate) lanes: Lanes,
     pub(crate) webhooks: Arc<webhooks::Client>,
@@ -72,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
     pub(crate) connectors: Connectors,
+    pub(crate) audit: Option<Arc<Audit>>,
 }
 
 impl State {
@@ -103,6 +106,7 @@ impl State {
             converter: parts.converter,
             extra_metrics: parts.extra_metrics,
             connectors: parts.connectors,
+            audit: parts.audit,
             policies: Policies::default(),
             lanes: Lanes::new(reading + writing),
             webhooks: Arc::default(),

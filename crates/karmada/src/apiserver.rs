@@ -20,6 +20,7 @@ use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{DirLock, Embedded, Etcd, Memory, Store};
 use tokio::net::TcpListener;
 
+use crate::audit::AuditArgs;
 use crate::etcd::EtcdArgs;
 use crate::stop::Stop;
 use crate::up::{parse_gates, user_data_dir};
@@ -75,6 +76,8 @@ pub(crate) struct ServingArgs {
     /// How long events are kept, as in `1h0m0s`
     #[arg(long, default_value = "1h", value_parser = parse_ttl)]
     event_ttl: Duration,
+    #[command(flatten)]
+    audit: AuditArgs,
 }
 
 fn parse_ttl(text: &str) -> Result<Duration, String> {
@@ -170,7 +173,11 @@ impl Serving {
         };
         let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
         let trust = pki.trust(tokens.clone())?;
-        let server = customise(Server::builder(config, store, trust)).start().await?;
+        let mut builder = customise(Server::builder(config, store, trust));
+        if let Some(audit) = args.audit.open()? {
+            builder = builder.audit(audit);
+        }
+        let server = builder.start().await?;
         let address = format!("https://{}", SocketAddr::new(advertised, port));
         write_private(setup.kubeconfig, &pki.admin_kubeconfig(setup.context, &address))?;
         let tls = Arc::new(ArcSwap::new(pki.server_config()?));

@@ -2,6 +2,7 @@
 
 mod aggregated_apiserver;
 mod apiserver;
+mod audit;
 mod cluster_proxy;
 mod component;
 mod controller_manager;

@@ -39,7 +39,11 @@ impl Authorizer for Chain {
 
 /// Allows the request or says why not, worded as Kubernetes words it.
 pub fn check(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
-    let decision = authorizer.authorize(attributes);
+    permit(&authorizer.authorize(attributes), attributes)
+}
+
+/// A decision as the caller sees it.
+pub fn permit(decision: &Decision, attributes: &Attributes) -> Result<(), Status> {
     if decision.is_allowed() { Ok(()) } else { Err(forbidden(attributes, &decision.reason)) }
 }
 

@@ -25,6 +25,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 const MAX_STREAMS: u32 = 1000;
 const MAX_HEADERS: u32 = 1 << 20;
 
+/// Where a connection comes from, known to every request on it.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub std::net::SocketAddr);
+
 /// The server side of TLS; swapping it affects connections made from then on.
 pub type TlsConfig = Arc<ArcSwap<rustls::ServerConfig>>;
 
@@ -80,12 +84,14 @@ where
     E: Into<Error> + 'static,
 {
     stream.set_nodelay(true)?;
+    let address = PeerAddress(stream.peer_addr()?);
     let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = Arc::new(PeerCerts::new(chain.iter().map(|c| c.clone().into_owned()).collect()));
     let service = service_fn(move |request: http::Request<Incoming>| {
         let mut request = request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
         request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(address);
         answer(request)
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());

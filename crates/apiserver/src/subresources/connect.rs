@@ -28,9 +28,9 @@ pub(crate) async fn connect(
     body: Body,
     connector: Arc<dyn Connect>,
 ) -> Answer {
-    let Arrived { parts, query, target, user } = arrived;
+    let Arrived { parts, query, target, user, record } = arrived;
     let head = (target, query, parts.headers.clone());
-    let call = Call::new(state.clone(), head, user.clone(), served, Bytes::new());
+    let call = Call::new(state.clone(), head, (user.clone(), record), served, Bytes::new());
     let object = find_object(&call).await?;
     let mut container = String::new();
     if let Some(pod) = object.as_ref().filter(|_| is_pod(&call)) {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod announce;
+mod audit;
 mod connect;
 mod conversion;
 mod events;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Edition, META, ResourceDoc, SchemaDoc, custom_definition_name};
+use super::{Edition, META, ResourceDoc, SchemaDoc, custom_definition_name, metadata};
 use crate::schema::{Additional, Definitions, Schema};
 
 /// Definitions every document refers to.
@@ -34,7 +34,11 @@ pub(super) fn schemas(
         }
         let Some(schema) = definitions.get(&name) else { continue };
         collect_references(schema, &mut wanted);
-        found.insert(name, render(schema, edition));
+        let mut rendered = render(schema, edition);
+        if name.strip_prefix(META) == Some("ObjectMeta") {
+            metadata::describe(&mut rendered, edition);
+        }
+        found.insert(name, rendered);
     }
     found
 }

@@ -3,6 +3,7 @@
 
 mod components;
 mod gnostic;
+mod metadata;
 mod operations;
 mod parameters;
 

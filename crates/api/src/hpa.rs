@@ -138,7 +138,7 @@ wire! {
         /// Replicas that are wanted.
         desired_replicas: i32,
         /// Metrics that were read.
-        current_metrics+: Vec<MetricStatus> = {"x-kubernetes-list-type": "atomic"},
+        current_metrics+: Option<Vec<MetricStatus>> = {"x-kubernetes-list-type": "atomic"},
         /// Observed aspects: AbleToScale, ScalingActive, ScalingLimited.
         conditions?: Vec<HorizontalPodAutoscalerCondition> = {"x-kubernetes-list-map-keys": ["type"], "x-kubernetes-list-type": "map"},
     }

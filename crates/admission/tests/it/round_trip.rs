@@ -88,9 +88,41 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
+/// Kinds that the original itself reads into its types and writes again, on every write.
+const WRITTEN_ANEW: &[&str] = &[
+    "PropagationPolicy",
+    "ClusterPropagationPolicy",
+    "OverridePolicy",
+    "Work",
+    "FederatedHPA",
+    "MultiClusterService",
+    "Cluster",
+    "ResourceRegistry",
+];
+
+/// What an API server makes of an object: status is written elsewhere, nulls are dropped.
+fn stored(mut object: Value) -> Value {
+    if object.get("spec").is_some() && !["Cluster", "ResourceRegistry"].contains(&object.kind()) {
+        object.as_object_mut().unwrap().remove("status");
+    }
+    without_nulls(object)
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
 #[test]
 fn stored_objects_survive_the_types() {
-    let mut seen = 0;
+    let (mut seen, mut exact) = (0, 0);
     for case in cases() {
         for step in case.list_at(&["steps"]) {
             let body = step["response"]["body"].to_string();
@@ -99,9 +131,13 @@ fn stored_objects_survive_the_types() {
                     .unwrap();
             let whole = body.get("metadata").is_some() && body.kind() != "Status";
             let Some(back) = round_trip(&body).filter(|_| whole) else { continue };
-            assert_eq!(essence(&back), essence(&body), "{}", case["id"]);
             seen += 1;
+            if WRITTEN_ANEW.contains(&body.kind()) {
+                assert_eq!(stored(back.clone()), stored(body.clone()), "{}", case["id"]);
+                exact += 1;
+            }
+            assert_eq!(essence(&back), essence(&body), "{}", case["id"]);
         }
     }
-    assert!(seen > 150, "only {seen} objects were seen");
+    assert!(seen > 150 && exact > 100, "only {seen} objects were seen, {exact} to the last field");
 }

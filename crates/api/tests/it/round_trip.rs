@@ -1,5 +1,6 @@
 //! What goes through the types comes out as the original would send it.
 
+use karmada_api::autoscaling::FederatedHPA;
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{OverridePolicy, PropagationPolicy};
 use karmada_api::work::{self, ResourceBinding, Work};
@@ -29,6 +30,14 @@ fn structs_without_content_appear_empty_and_zeros_vanish() {
         overriding["spec"],
         json!({"overrideRules": [{"overriders": {}}], "overriders": {}})
     );
+}
+
+#[test]
+fn metrics_that_were_never_read_are_null() {
+    let scaler = through::<FederatedHPA>(json!({"metadata": {}, "spec": {}}));
+    assert_eq!(scaler["status"], json!({"desiredReplicas": 0, "currentMetrics": null}));
+    let read = json!({"status": {"desiredReplicas": 1, "currentMetrics": []}});
+    assert_eq!(through::<FederatedHPA>(read)["status"]["currentMetrics"], json!([]));
 }
 
 #[test]

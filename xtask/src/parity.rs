@@ -17,6 +17,7 @@ const REQUIREMENTS: &str = "docs/requirements.tsv";
 const PARITY: &str = "docs/parity.md";
 const GOLDEN: &str = "crates/karmada/tests/golden";
 const SCENARIOS: &str = "crates/karmada/tests/scenarios";
+const ADMISSION: &str = "crates/admission/tests/golden";
 const KNOWN: &str = "known-differences.txt";
 
 struct Requirement {
@@ -90,17 +91,40 @@ fn render() -> Result<String> {
     for (reason, ids) in by_reason {
         writeln!(out, "- **{reason}** ({}): `{}`", ids.len(), ids.join("`, `"))?;
     }
+    out.push_str(&admission()?);
     out.push_str(&scenarios()?);
     Ok(out)
+}
+
+/// The recorded answers of the original to writes of Karmada's kinds. Tests of `admission` and of the built
+/// binary fail when this is not so.
+fn admission() -> Result<String> {
+    let folder = root().join(ADMISSION);
+    let cases = unpack(&folder.join("admission.jsonl.gz"))?.lines().count();
+    let known = fs::read_to_string(folder.join(KNOWN)).context("read what differs")?;
+    let differ: Vec<&str> =
+        known.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let mut out = format!(
+        "\n## Recorded admission of the original\n\n{} of {cases} answers to writes of Karmada's kinds agree, by the functions alone and by the built binary.\n",
+        cases - differ.len()
+    );
+    for line in differ {
+        writeln!(out, "- {line}")?;
+    }
+    Ok(out)
+}
+
+fn unpack(path: &std::path::Path) -> Result<String> {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(path)?).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The recorded scenarios of the original: how many lead to the recorded states, and why the
 /// others do not. `./test scenarios` fails when this is not so.
 fn scenarios() -> Result<String> {
     let folder = root().join(SCENARIOS);
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(folder.join("scenarios.jsonl.gz"))?)
-        .read_to_string(&mut text)?;
+    let text = unpack(&folder.join("scenarios.jsonl.gz"))?;
     let replayed = text.lines().count();
     let known = fs::read_to_string(folder.join(KNOWN)).context("read what differs")?;
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -164,9 +188,7 @@ fn count_recordings(
         if path.extension().is_none_or(|extension| extension != "gz") {
             continue;
         }
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(fs::File::open(&path)?).read_to_string(&mut text)?;
-        for line in text.lines() {
+        for line in unpack(&path)?.lines() {
             let case: Value = serde_json::from_str(line)?;
             let id = case["id"].as_str().unwrap_or_default();
             let passes = usize::from(!known.contains_key(id));

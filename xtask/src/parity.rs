@@ -108,8 +108,8 @@ fn admission() -> Result<String> {
         "\n## Recorded admission of the original\n\n{} of {cases} answers to writes of Karmada's kinds agree, by the functions alone and by the built binary.\n",
         cases - differ.len()
     );
-    for line in differ {
-        writeln!(out, "- {line}")?;
+    if !differ.is_empty() {
+        writeln!(out, "\n- {}", differ.join("\n- "))?;
     }
     Ok(out)
 }

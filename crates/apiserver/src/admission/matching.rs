@@ -9,7 +9,7 @@ use karmada_apimachinery::selector::LabelSelector;
 use karmada_cel::{Budget, Program};
 
 use super::Operation;
-use super::request::Subject;
+use super::request::{Subject, View};
 
 /// Kinds that decide about admission themselves, and reviews: nobody is asked about them.
 pub(crate) fn is_exempt(group: &str, resource: &str) -> bool {
@@ -179,11 +179,8 @@ pub(crate) fn conditions(
 }
 
 /// The values expressions of admission start from.
-pub(crate) fn bindings(
-    subject: &Subject<'_>,
-    version: &str,
-) -> BTreeMap<String, karmada_cel::Value> {
-    let mut request = subject.review("", version);
+pub(crate) fn bindings(subject: &Subject<'_>, view: &View) -> BTreeMap<String, karmada_cel::Value> {
+    let mut request = subject.review("", view);
     let take = |request: &mut Value, key: &str| {
         karmada_cel::Value::from_json(&request.remove_key(key).unwrap_or(Value::Null))
     };

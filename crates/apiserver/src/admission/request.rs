@@ -2,6 +2,7 @@
 
 use karmada_apimachinery::gvk::Gvk;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Map, Value, json};
 
 use super::{Attributes, Operation};
@@ -15,21 +16,38 @@ pub(crate) struct Subject<'a> {
     pub(crate) old: Option<&'a Value>,
 }
 
+/// What is admitted, in the version that somebody wants to see.
+pub(crate) struct View {
+    pub(crate) version: String,
+    pub(crate) object: Value,
+    /// Null where there was nothing.
+    pub(crate) old: Value,
+}
+
 impl Subject<'_> {
-    /// An object in a version, rewritten if it is in another.
-    pub(crate) fn in_version(&self, object: &Value, version: &str) -> Value {
-        let mut object = object.clone();
+    /// An object in a version, rewritten if it is in another; that may have to be asked of a webhook.
+    pub(crate) async fn in_version(&self, object: Value, version: &str) -> Result<Value, Status> {
+        let mut object = object;
         let gvk = &self.attributes.gvk;
         let wanted = Gvk::new(gvk.group.as_str(), version, gvk.kind.as_str());
         if object.is_object() && object.gvk() != wanted {
-            self.call.served.strategy.convert(&mut object, &wanted.group, version);
+            let one = std::slice::from_mut(&mut object);
+            self.call.served.convert(one, &wanted.group, version).await?;
         }
-        object
+        Ok(object)
     }
 
-    /// The request, with the object in the version given.
-    pub(crate) fn review(&self, uid: &str, version: &str) -> Value {
+    /// What is admitted, in a version.
+    pub(crate) async fn view(&self, version: String) -> Result<View, Status> {
+        let object = self.in_version(self.object.clone(), &version).await?;
+        let old = self.in_version(self.old.cloned().unwrap_or_default(), &version).await?;
+        Ok(View { version, object, old })
+    }
+
+    /// The request as it looks in a version.
+    pub(crate) fn review(&self, uid: &str, view: &View) -> Value {
         let attributes = self.attributes;
+        let version = view.version.as_str();
         let gvk = &attributes.gvk;
         let kind =
             |version: &str| json!({"group": gvk.group, "version": version, "kind": gvk.kind});
@@ -42,8 +60,8 @@ impl Subject<'_> {
             "requestResource": resource(&gvk.version),
             "operation": attributes.operation.as_str(),
             "userInfo": user(attributes),
-            "object": self.shown(self.object, version),
-            "oldObject": self.old.map_or(Value::Null, |old| self.shown(old, version)),
+            "object": view.object,
+            "oldObject": view.old,
             "dryRun": attributes.dry_run,
             "options": options(self.call, attributes.operation),
         });
@@ -62,10 +80,6 @@ impl Subject<'_> {
             request["namespace"] = attributes.name.as_str().into();
         }
         request
-    }
-
-    fn shown(&self, object: &Value, version: &str) -> Value {
-        if object.is_null() { Value::Null } else { self.in_version(object, version) }
     }
 }
 

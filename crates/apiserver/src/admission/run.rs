@@ -27,11 +27,11 @@ pub(crate) async fn admit(
     }
     let mut hooks = webhooks::mutating(call);
     let before = object.clone();
-    policies::mutate(call, attributes, object, old, policies::Round::First)?;
+    policies::mutate(call, attributes, object, old, policies::Round::First).await?;
     hooks.run(call, attributes, object, old).await?;
     if *object != before {
         // Whoever saw the object before others changed it may ask to see it again, once.
-        policies::mutate(call, attributes, object, old, policies::Round::Second)?;
+        policies::mutate(call, attributes, object, old, policies::Round::Second).await?;
         hooks.run_again(call, attributes, object, old).await?;
     }
     Ok(())
@@ -60,7 +60,7 @@ pub(crate) async fn validate(
     }
     if !matching::is_exempt(&attributes.gvk.group, &attributes.resource) {
         let subject = Subject { call, attributes, object, old };
-        policies::validate(&subject)?;
+        policies::validate(&subject).await?;
         webhooks::validate(&subject).await?;
         quota::reserve(&subject).await?;
     }

@@ -164,7 +164,8 @@ impl Served {
         }
     }
 
-    async fn convert(
+    /// Rewrites objects into a version, by whoever does that for their kind.
+    pub(crate) async fn convert(
         &self,
         objects: &mut [Value],
         group: &str,

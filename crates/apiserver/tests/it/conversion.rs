@@ -272,3 +272,87 @@ async fn a_program_that_cannot_be_reached_or_trusted_fails_the_request() {
     assert!(message.contains("tls: failed to verify certificate"), "{message}");
     assert_eq!(converter.calls(), 0);
 }
+
+/// A hook that knows one version is shown that version, whichever the client speaks, and what it changes
+/// arrives in the version of the client.
+// Shows: CRD-10, WH-2
+#[tokio::test]
+async fn hooks_see_the_version_they_know() {
+    let server = server(Config::default()).await;
+    let converter = Converter::start().await;
+    define(&server, &definition("v1", converter.program.client("/convert"))).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let hooks = Program::start(move |path, review| {
+        let request = &review["request"];
+        log.lock().push(json!([path, request["kind"]["version"], request["object"]["spec"]]));
+        let mut response = json!({"uid": request["uid"], "allowed": true});
+        if path == "/mutate" {
+            let patch = r#"[{"op": "replace", "path": "/spec/port", "value": "6543"}]"#;
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] =
+                base64::Engine::encode(&base64::engine::general_purpose::STANDARD, patch).into();
+        }
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+    })
+    .await;
+    for (kind, path) in [("Mutating", "/mutate"), ("Validating", "/validate")] {
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"),
+            "metadata": {"name": "knows-v2"},
+            "webhooks": [{
+                "name": "v2.example.com", "clientConfig": hooks.client(path), "sideEffects": "None",
+                "admissionReviewVersions": ["v1"], "matchPolicy": "Equivalent",
+                "rules": [{
+                    "apiGroups": ["example.com"], "apiVersions": ["v2"], "resources": ["endpoints"],
+                    "operations": ["CREATE"],
+                }],
+            }],
+        });
+        let all = format!(
+            "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations",
+            kind.to_lowercase()
+        );
+        assert_eq!(post(&server, admin(), &all, &configuration.to_string()).await.0, 201);
+    }
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "knows-v2"},
+        "spec": {
+            "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [{
+                "apiGroups": ["example.com"], "apiVersions": ["v2"], "resources": ["endpoints"],
+                "operations": ["CREATE"],
+            }]},
+            "validations": [{"expression": "object.spec.host != 'forbidden'", "message": "not there"}],
+        },
+    });
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    assert_eq!(post(&server, admin(), policies, &policy.to_string()).await.0, 201);
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "knows-v2"},
+        "spec": {"policyName": "knows-v2", "validationActions": ["Deny"]},
+    });
+    let bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+    assert_eq!(post(&server, admin(), bindings, &binding.to_string()).await.0, 201);
+    // A list of now: whatever was written is in force behind it.
+    assert_eq!(get(&server, admin(), bindings).await.status(), 200);
+
+    let (code, stored) = post(&server, admin(), &path("v1", ""), &object("a").to_string()).await;
+    assert_eq!((code, &stored["spec"]), (201, &json!({"hostPort": "db:6543"})), "{stored}");
+    assert_eq!(
+        *seen.lock(),
+        [
+            json!(["/mutate", "v2", {"host": "db", "port": "5432"}]),
+            json!(["/validate", "v2", {"host": "db", "port": "6543"}]),
+        ]
+    );
+    let mut forbidden = object("b");
+    forbidden["spec"]["hostPort"] = "forbidden:1".into();
+    let (code, refusal) = post(&server, admin(), &path("v1", ""), &forbidden.to_string()).await;
+    assert_eq!(code, 422, "{refusal}");
+    assert!(
+        refusal["message"].as_str().unwrap().ends_with("denied request: not there"),
+        "{refusal}"
+    );
+}

@@ -15,7 +15,7 @@ use karmada_apimachinery::selector::LabelSelector;
 use karmada_cel::{Bindings, Budget, Error, Value as Cel};
 
 use super::matching::{self, Conditions};
-use super::request::Subject;
+use super::request::{Subject, View};
 use crate::call::Call;
 
 pub(crate) use compiled::{Compiled, Policies};
@@ -126,11 +126,11 @@ struct Variables<'a> {
 impl<'a> Variables<'a> {
     fn new(
         subject: &Subject<'_>,
-        version: &str,
+        view: &View,
         policy: &'a Compiled,
         parameter: Option<&Value>,
     ) -> Self {
-        let mut given = matching::bindings(subject, version);
+        let mut given = matching::bindings(subject, view);
         let namespace = matching::namespace(subject);
         let namespace = namespace.map_or(Cel::Null, |namespace| Cel::from_json(&namespace));
         given.insert("namespaceObject".into(), namespace);

@@ -19,7 +19,7 @@ pub(crate) enum Round {
 }
 
 /// Lets all policies in force change an object.
-pub(crate) fn mutate(
+pub(crate) async fn mutate(
     call: &Call,
     attributes: &Attributes,
     object: &mut Value,
@@ -35,12 +35,12 @@ pub(crate) fn mutate(
         if round == Round::Second && !again {
             continue;
         }
-        apply(pair, call, attributes, object, old)?;
+        apply(pair, call, attributes, object, old).await?;
     }
     Ok(())
 }
 
-fn apply(
+async fn apply(
     pair: &InForce,
     call: &Call,
     attributes: &Attributes,
@@ -62,7 +62,8 @@ fn apply(
         let mut asked = false;
         for mutation in &policy.mutations {
             let subject = Subject { call, attributes, object, old };
-            let variables = Variables::new(&subject, &version, policy, parameter.as_deref());
+            let view = subject.view(version.clone()).await?;
+            let variables = Variables::new(&subject, &view, policy, parameter.as_deref());
             if !asked {
                 match wanted(policy, &variables) {
                     Ok(true) => asked = true,
@@ -70,11 +71,9 @@ fn apply(
                     Err(why) => return refuse(why),
                 }
             }
-            let seen = subject.in_version(object, &version);
-            match changed(mutation, &variables, &mut budget, (call, &version), &seen) {
+            match changed(mutation, &variables, &mut budget, (call, &version), &view.object) {
                 Ok(new) => {
-                    let new = subject.in_version(&new, &attributes.gvk.version);
-                    *object = new;
+                    *object = subject.in_version(new, &attributes.gvk.version).await?;
                     call.served.strategy.apply_defaults(object);
                 }
                 Err(why) => return refuse(why),

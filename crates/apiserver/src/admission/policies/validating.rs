@@ -9,11 +9,11 @@ use super::compiled::Validation;
 use super::{Applies, BUDGET, InForce, Subject, Variables, applies, in_force, wanted};
 
 /// Lets all policies in force judge a write; the first that denies it decides.
-pub(crate) fn validate(subject: &Subject<'_>) -> Result<(), Status> {
+pub(crate) async fn validate(subject: &Subject<'_>) -> Result<(), Status> {
     let pairs =
         in_force(subject.call, "validatingadmissionpolicies", "validatingadmissionpolicybindings");
     for pair in &pairs {
-        let failures = judge(pair, subject);
+        let failures = judge(pair, subject).await?;
         let actions = pair.binding.list_at(&["spec", "validationActions"]);
         let has = |action: &str| actions.iter().any(|own| own == action);
         for failure in failures {
@@ -50,21 +50,22 @@ impl Failure {
     }
 }
 
-fn judge(pair: &InForce, subject: &Subject<'_>) -> Vec<Failure> {
+async fn judge(pair: &InForce, subject: &Subject<'_>) -> Result<Vec<Failure>, Status> {
     let policy = &*pair.policy;
     // Whether a failure to evaluate counts is the policy's choice.
     let failed = |why: String| {
         if policy.ignores_failures() { Vec::new() } else { vec![Failure::new(why)] }
     };
     let (version, parameters) = match applies(pair, subject) {
-        Applies::No => return Vec::new(),
-        Applies::Failed(why) => return failed(why),
+        Applies::No => return Ok(Vec::new()),
+        Applies::Failed(why) => return Ok(failed(why)),
         Applies::To(version, parameters) => (version, parameters),
     };
+    let view = subject.view(version).await?;
     let mut failures = Vec::new();
     for parameter in parameters {
         let parameter: Option<&Value> = parameter.as_deref();
-        let variables = Variables::new(subject, &version, policy, parameter);
+        let variables = Variables::new(subject, &view, policy, parameter);
         match wanted(policy, &variables) {
             Ok(true) => {}
             Ok(false) => continue,
@@ -84,7 +85,7 @@ fn judge(pair: &InForce, subject: &Subject<'_>) -> Vec<Failure> {
             }
         }
     }
-    failures
+    Ok(failures)
 }
 
 fn check(

@@ -14,7 +14,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_kinds::expressions::{Available, Gives, compile_as, declarations};
 
 use super::matching::{self, Conditions};
-use super::request::Subject;
+use super::request::{Subject, View};
 use crate::call::Call;
 
 pub(crate) use client::Client;
@@ -53,8 +53,8 @@ fn hooks(call: &Call, resource: &str) -> Vec<Hook> {
     hooks.collect()
 }
 
-/// The version of the object a webhook wants to see; nothing if it does not want to be asked.
-fn wants(hook: &Hook, subject: &Subject<'_>) -> Result<Option<String>, Status> {
+/// What a webhook wants to see of a write; nothing if it does not want to be asked.
+async fn wants(hook: &Hook, subject: &Subject<'_>) -> Result<Option<View>, Status> {
     let spec = hook.spec();
     if !matching::selected(subject, spec) {
         return Ok(None);
@@ -64,9 +64,10 @@ fn wants(hook: &Hook, subject: &Subject<'_>) -> Result<Option<String>, Status> {
     let Some(version) = matching::matched_version(subject, rules, equivalent) else {
         return Ok(None);
     };
+    let view = subject.view(version).await?;
     let conditions = spec.list_at(&["matchConditions"]);
     if conditions.is_empty() {
-        return Ok(Some(version));
+        return Ok(Some(view));
     }
     let known = declarations(Available::default(), &[]);
     let text = |of: &Value, key: &str| of.str_at(&[key]).unwrap_or_default().to_owned();
@@ -74,8 +75,8 @@ fn wants(hook: &Hook, subject: &Subject<'_>) -> Result<Option<String>, Status> {
         .iter()
         .map(|c| (text(c, "name"), compile_as(&text(c, "expression"), &known, Gives::Bool)))
         .collect();
-    match matching::conditions(&programs, &matching::bindings(subject, &version)) {
-        Conditions::Met => Ok(Some(version)),
+    match matching::conditions(&programs, &matching::bindings(subject, &view)) {
+        Conditions::Met => Ok(Some(view)),
         Conditions::Unmet => Ok(None),
         Conditions::Failed(_) if hook.ignores_failures() => Ok(None),
         Conditions::Failed(why) => {
@@ -91,7 +92,7 @@ struct Verdict {
 }
 
 /// Asks a webhook. Nothing comes back if it could not be asked and that is to be ignored.
-async fn ask(hook: &Hook, subject: &Subject<'_>, version: &str) -> Result<Option<Verdict>, Status> {
+async fn ask(hook: &Hook, subject: &Subject<'_>, view: &View) -> Result<Option<Verdict>, Status> {
     let name = hook.name();
     let spec = hook.spec();
     let harmless = matches!(spec.str_at(&["sideEffects"]), Some("None" | "NoneOnDryRun"));
@@ -100,7 +101,7 @@ async fn ask(hook: &Hook, subject: &Subject<'_>, version: &str) -> Result<Option
         return Err(Status::bad_request(why));
     }
     let uid = subject.call.state.config.chance.id();
-    let request = subject.review(&uid, version);
+    let request = subject.review(&uid, view);
     let seconds = spec.i64_at(&["timeoutSeconds"]).unwrap_or(10).clamp(1, 30);
     let limit = Duration::from_secs(seconds.unsigned_abs());
     let answer = match call_hook(spec, subject.call, &request, limit).await {

@@ -66,19 +66,18 @@ async fn one(
     old: Option<&Value>,
 ) -> Result<bool, Status> {
     let subject = Subject { call, attributes, object, old };
-    let Some(version) = wants(hook, &subject)? else { return Ok(false) };
-    let Some(verdict) = ask(hook, &subject, &version).await? else { return Ok(true) };
+    let Some(view) = wants(hook, &subject).await? else { return Ok(false) };
+    let Some(verdict) = ask(hook, &subject, &view).await? else { return Ok(true) };
     let Some(changes) = verdict.patch else { return Ok(true) };
     if object.is_null() {
         return Ok(true);
     }
-    let seen = subject.in_version(object, &version);
-    let changed = match patch::json::apply(&seen, &changes) {
+    let changed = match patch::json::apply(&view.object, &changes) {
         Ok(changed) => changed,
         Err(_) if hook.ignores_failures() => return Ok(true),
         Err(status) => return Err(Status::internal(status.message)),
     };
-    *object = subject.in_version(&changed, &attributes.gvk.version);
+    *object = subject.in_version(changed, &attributes.gvk.version).await?;
     call.served.strategy.apply_defaults(object);
     Ok(true)
 }

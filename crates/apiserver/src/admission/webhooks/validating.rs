@@ -10,8 +10,8 @@ use crate::admission::request::Subject;
 pub(crate) async fn validate(subject: &Subject<'_>) -> Result<(), Status> {
     let hooks = hooks(subject.call, "validatingwebhookconfigurations");
     let asked = hooks.iter().map(|hook| async move {
-        let Some(version) = wants(hook, subject)? else { return Ok(()) };
-        ask(hook, subject, &version).await.map(|_| ())
+        let Some(view) = wants(hook, subject).await? else { return Ok(()) };
+        ask(hook, subject, &view).await.map(|_| ())
     });
     join_all(asked).await.into_iter().collect()
 }

@@ -17,6 +17,7 @@ mod index;
 mod lock;
 mod memory;
 mod shared;
+mod snapshot;
 mod watch;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub use error::{Error, Result};
 pub use etcd::{Etcd, EtcdOptions, TlsFiles};
 pub use lock::{DirLock, LOCK_FILE};
 pub use memory::Memory;
+pub use snapshot::{Applied, Snapshot, raise_revision};
 
 /// The revision of a store nobody has written to yet. Clients give 0 a meaning of its own, so it
 /// is never a revision.

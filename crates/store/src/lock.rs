@@ -72,7 +72,7 @@ fn command() -> String {
     }
 }
 
-fn make_private_dir(dir: &Path) -> Result<()> {
+pub(crate) fn make_private_dir(dir: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

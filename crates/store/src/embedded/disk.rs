@@ -56,6 +56,8 @@ impl Disk {
         let disk = Self { conn: connect(&path)?, path };
         disk.check_header()?;
         disk.run("set up the store file", |conn| {
+            // A store that was made as a whole is not in this mode yet.
+            conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
             conn.pragma_update(None, "synchronous", "FULL")?;
             // Checkpoints run beside the writer, see `checkpoint`.
             conn.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -69,6 +71,42 @@ impl Disk {
             Ok(())
         })?;
         Ok(disk)
+    }
+
+    /// Opens a file that nobody writes to, without changing anything.
+    pub(super) fn open_to_read(path: &Path) -> Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let disk = Self { conn: connect_with(path, flags)?, path: path.to_owned() };
+        disk.check_header()?;
+        Ok(disk)
+    }
+
+    /// Makes an empty store hold these keys; history begins at `revision`, which none is newer than.
+    pub(super) fn fill(&mut self, revision: i64, items: &[KeyValue]) -> Result<()> {
+        self.transact("write to the store file", |conn| {
+            conn.execute("UPDATE meta SET number = ?1 WHERE name = 'compacted'", [revision])?;
+            let mut insert = conn.prepare_cached(INSERT)?;
+            for kv in items {
+                insert.execute(params![
+                    kv.mod_revision,
+                    &*kv.key,
+                    kv.create_revision,
+                    kv.version,
+                    Some(&kv.value[..]),
+                    checksum(kv, false)
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Closes the file such that there is nothing beside it.
+    pub(super) fn close_as_one_file(self) -> Result<()> {
+        self.run("close the store file", |conn| {
+            conn.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+        })?;
+        let path = self.path;
+        self.conn.close().map_err(|(_, error)| explain(&path, "close the store file", error))
     }
 
     fn check_header(&self) -> Result<()> {
@@ -255,7 +293,10 @@ fn checksum(kv: &KeyValue, deleted: bool) -> i64 {
 
 /// Connects to an existing store file.
 pub(super) fn connect(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
         conn.busy_timeout(Duration::from_secs(60))?;
         // The first access shows whether the file is a database at all.

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod disk;
+pub(crate) mod file;
 mod writer;
 
 use std::path::{Path, PathBuf};

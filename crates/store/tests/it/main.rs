@@ -8,6 +8,7 @@ mod damage;
 mod etcd;
 mod model;
 mod servers;
+mod snapshot;
 
 /// Fails when a file of this directory is missing from the list above.
 #[test]

@@ -40,17 +40,21 @@ pub async fn install(client: &Client) -> Result<(), InstallError> {
     for crd in crd::crds() {
         match definitions.find(&crd.name).await.map_err(attempting("read definitions"))? {
             None => {
-                definitions
-                    .create(&crd.object)
-                    .await
+                created(definitions.create(&crd.object).await)
                     .map_err(attempting(format!("install the definition {}", crd.name)))?;
             }
             Some(stored) => {
                 if let Some(update) = upgrade(&stored, &crd.object) {
-                    definitions
-                        .update(&update)
-                        .await
-                        .map_err(attempting(format!("upgrade the definition {}", crd.name)))?;
+                    match definitions.update(&update).await {
+                        // Another replica of the same version does the same.
+                        Err(error) if error.is_conflict() => {}
+                        upgraded => {
+                            upgraded.map_err(attempting(format!(
+                                "upgrade the definition {}",
+                                crd.name
+                            )))?;
+                        }
+                    }
                     tracing::info!(name = crd.name, "definition upgraded");
                 }
             }
@@ -64,9 +68,7 @@ pub async fn install(client: &Client) -> Result<(), InstallError> {
         if namespaces.find(name).await.map_err(attempting("read namespaces"))?.is_none() {
             let namespace =
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            namespaces
-                .create(&namespace)
-                .await
+            created(namespaces.create(&namespace).await)
                 .map_err(attempting(format!("create the namespace {name}")))?;
         }
     }
@@ -76,11 +78,19 @@ pub async fn install(client: &Client) -> Result<(), InstallError> {
     {
         let api = rbac(resource);
         if api.find(PROXY_ADMIN).await.map_err(attempting("read roles"))?.is_none() {
-            let created = api.create(&object).await;
-            created.map_err(attempting(format!("create {resource} {PROXY_ADMIN}")))?;
+            created(api.create(&object).await)
+                .map_err(attempting(format!("create {resource} {PROXY_ADMIN}")))?;
         }
     }
     Ok(())
+}
+
+/// Another replica may have been faster.
+fn created(outcome: karmada_client::Result<Value>) -> karmada_client::Result<()> {
+    match outcome {
+        Err(error) if error.is_already_exists() => Ok(()),
+        outcome => outcome.map(drop),
+    }
 }
 
 /// The administrator may reach through to every member; nobody else until told so.

@@ -12,16 +12,17 @@ use karmada_api::features::Gates;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::pki::{Pki, Settings, write_private};
-use karmada_apiserver::{Builder, Config, Role, Server};
+use karmada_apiserver::{Builder, Config, Handle, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
 use karmada_member_sim::Keyring;
-use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
+use karmada_runtime::{Clock, Elector, Manager, Metrics, Shutdown};
 use karmada_store::{DirLock, Embedded, Etcd, Memory, Store};
 use tokio::net::TcpListener;
 
 use crate::audit::AuditArgs;
-use crate::etcd::EtcdArgs;
+use crate::control::{self, Subject};
+use crate::etcd::{ElectionArgs, EtcdArgs, keys};
 use crate::stop::Stop;
 use crate::up::{parse_gates, user_data_dir};
 use crate::version;
@@ -70,6 +71,8 @@ pub(crate) struct ServingArgs {
     store: StoreArg,
     #[command(flatten)]
     etcd: EtcdArgs,
+    #[command(flatten)]
+    election: ElectionArgs,
     /// How often history is compacted, in seconds
     #[arg(long, default_value_t = 300)]
     compaction_interval: u64,
@@ -117,6 +120,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     })
     .await?;
     let stop = Stop::listen()?;
+    serving.lead("kube-controller-manager", |_| {});
     tracing::info!(server = serving.address, kubeconfig = %kubeconfig.display(), "serving");
     serving.until_stopped(stop).await
 }
@@ -136,14 +140,17 @@ pub(crate) struct Serving {
     pub(crate) address: String,
     listener: TcpListener,
     tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    pub(crate) shutdown: Shutdown,
+    shutdown: Shutdown,
+    keys: (Arc<Pki>, Arc<TokenIssuer>),
+    role: Role,
+    /// How replicas agree who leads; nothing if there can be no other.
+    election: Option<ElectionArgs>,
     /// Keeps other processes off the data directory.
     _lock: DirLock,
 }
 
 impl Serving {
-    /// Opens certificates and store, starts the server and the controllers every API needs, and
-    /// writes the kubeconfig. `customise` adds what the program serves beyond Kubernetes.
+    /// Opens certificates and store, starts the server and writes the kubeconfig. `customise` adds what the program serves beyond Kubernetes.
     pub(crate) async fn start(
         args: &ServingArgs,
         setup: Setup<'_>,
@@ -159,7 +166,13 @@ impl Serving {
             (None, StoreArg::Embedded) => Arc::new(Embedded::open(data_dir.join("store"))?),
         };
         let advertised = args.advertise_address.unwrap_or(args.bind_address);
-        let pki = Arc::new(Pki::open(args.certificates(data_dir, advertised), Timestamp::now())?);
+        let settings = args.certificates(data_dir, advertised);
+        let shared = args.etcd.options().is_some();
+        let pki = match shared {
+            true => keys::open_shared(&*store, settings).await?,
+            false => Pki::open(settings, Timestamp::now())?,
+        };
+        let pki = Arc::new(pki);
         let listener = args.listen().await?;
         let port = listener.local_addr()?.port();
         let config = Config {
@@ -173,11 +186,13 @@ impl Serving {
         };
         let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
         let trust = pki.trust(tokens.clone())?;
+        let subject = Subject { store: store.clone(), data_dir: data_dir.to_owned() };
         let mut builder = customise(Server::builder(config, store, trust));
         if let Some(audit) = args.audit.open()? {
             builder = builder.audit(audit);
         }
         let server = builder.start().await?;
+        control::serve(subject);
         let address = format!("https://{}", SocketAddr::new(advertised, port));
         write_private(setup.kubeconfig, &pki.admin_kubeconfig(setup.context, &address))?;
         let tls = Arc::new(ArcSwap::new(pki.server_config()?));
@@ -189,9 +204,51 @@ impl Serving {
             address: address.clone(),
         };
         tokio::spawn(renewal.run());
-        let shutdown = Shutdown::new();
-        start_controllers(&server, setup.role, (pki, tokens), &shutdown);
-        Ok(Self { server, address, listener, tls, shutdown, _lock: lock })
+        Ok(Self {
+            server,
+            address,
+            listener,
+            tls,
+            shutdown: Shutdown::new(),
+            keys: (pki, tokens),
+            role: setup.role,
+            election: shared.then(|| args.election.clone()),
+            _lock: lock,
+        })
+    }
+
+    /// Starts the controllers every API needs and those of the program; where there are replicas,
+    /// whenever this one leads.
+    pub(crate) fn lead(
+        &self,
+        lease: &'static str,
+        start: impl Fn(&Shutdown) + Clone + Send + Sync + 'static,
+    ) {
+        let (server, role) = (self.server.handle(), self.role);
+        let (pki, tokens) = self.keys.clone();
+        let start = move |shutdown: &Shutdown| {
+            start_controllers(&server, role, (pki.clone(), tokens.clone()), shutdown);
+            start(shutdown);
+        };
+        let Some(election) = &self.election else {
+            return start(&self.shutdown);
+        };
+        let identity = Identity::new("system:kube-controller-manager", ["system:masters"]);
+        let client = Client::in_process(self.server.handle().acting_as(identity))
+            .with_user_agent("leader-election");
+        let config = election.lease("kube-system", lease, &self.address);
+        let shutdown = self.shutdown.clone();
+        self.shutdown.spawn(async move {
+            while !shutdown.is_triggered() {
+                let elector = Elector::new(&client, config.clone(), Clock::real());
+                let start = start.clone();
+                let lead = move |leading: Shutdown| async move {
+                    start(&leading);
+                    leading.triggered().await;
+                };
+                elector.run(&shutdown, lead).await;
+            }
+        });
     }
 
     /// Serves until the process is asked to stop, then lets open requests finish.
@@ -233,20 +290,19 @@ impl ServingArgs {
     }
 }
 
-/// Starts the controllers every Kubernetes API needs, as callers in the same process. They run for
-/// as long as what is returned lives.
+/// Starts the controllers every Kubernetes API needs, as callers in the same process.
 fn start_controllers(
-    server: &Server,
+    server: &Handle,
     role: Role,
     (pki, tokens): (Arc<Pki>, Arc<TokenIssuer>),
     shutdown: &Shutdown,
-) -> Plane {
+) {
     let identity = Identity::new("system:kube-controller-manager", ["system:masters"]);
     // Compat: what these controllers write carries this name in Kubernetes.
-    let client = Client::in_process(server.handle().acting_as(identity))
-        .with_user_agent("kube-controller-manager");
+    let client =
+        Client::in_process(server.acting_as(identity)).with_user_agent("kube-controller-manager");
     let clock = Clock::real();
-    let authorizer = server.handle().authorizer();
+    let authorizer = server.authorizer();
     let keys = Keyring { pki, tokens, authorizer, clock: clock.clone() };
     let manager = Manager::new(client, clock, Metrics::default(), shutdown.clone());
     let plane = Plane::new(manager, Arc::new(keys));
@@ -255,7 +311,6 @@ fn start_controllers(
         Role::Member => registry::Role::Member,
     };
     registry::start(&plane, role, &[]);
-    plane
 }
 
 /// Keeps certificates and the kubeconfig that holds one of them from expiring.

@@ -38,6 +38,17 @@ pub(crate) fn serve(handle: &Handle, explainers: &Explainers, scheduler: Schedul
     }
 }
 
+/// Says who can explain, until this process can: whoever decides knows why.
+pub(crate) fn refuse(handle: &Handle) {
+    for plural in [ResourceBinding::PLURAL, ClusterResourceBinding::PLURAL] {
+        let connect = |_: Connection| -> Connected {
+            let why = "another replica leads and knows the reasons; the Lease karmada-control-plane in kube-system names it";
+            Box::pin(async move { Err(Status::unavailable(why)) })
+        };
+        handle.connect((ResourceBinding::GROUP, plural, SUBRESOURCE), Arc::new(connect));
+    }
+}
+
 fn answer(
     explainers: &Explainers,
     connection: &Connection,

@@ -3,8 +3,10 @@
 mod aggregated_apiserver;
 mod apiserver;
 mod audit;
+mod backup;
 mod cluster_proxy;
 mod component;
+mod control;
 mod controller_manager;
 mod crds;
 mod etcd;
@@ -54,6 +56,12 @@ enum Command {
     Member(member::Args),
     /// Serves the Kubernetes API, without anything of Karmada.
     Apiserver(apiserver::Args),
+    /// Writes everything a control plane keeps into one file, while it runs.
+    Backup(backup::BackupArgs),
+    /// Brings back what `backup` has written, while the control plane runs or into an empty place.
+    Restore(backup::RestoreArgs),
+    /// Moves a control plane between its data directory and etcd.
+    Move(backup::MoveArgs),
     /// The command line for users, also started as `karmadactl` or `kubectl karmada`.
     #[command(name = "ctl", disable_help_flag = true)]
     Ctl {
@@ -97,6 +105,9 @@ fn main() -> anyhow::Result<()> {
             Command::Up(args) => up::run(args).await,
             Command::Member(args) => member::run(args).await,
             Command::Apiserver(args) => apiserver::run(args).await,
+            Command::Backup(args) => backup::backup(args).await,
+            Command::Restore(args) => backup::restore(args).await,
+            Command::Move(args) => backup::move_store(args).await,
             // Taken before anything is parsed, unless flags of this program stand before it.
             Command::Ctl { arguments } => std::process::exit(
                 karmada_cli::run(karmada_cli::Program::Karmadactl, arguments).await,

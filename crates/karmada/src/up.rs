@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use karmada_api::features::Gates;
-use karmada_apiserver::Role;
 use karmada_apiserver::auth::Identity;
+use karmada_apiserver::{Handle, Role};
 use karmada_client::Client;
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Dial, Limits};
 use karmada_controllers::registry;
-use karmada_runtime::{Clock, Manager, Metrics};
+use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
 use crate::cluster_proxy;
@@ -64,8 +65,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         allow_no_execute_taints: args.allow_no_execute_taint_policy,
         new_id: Arc::new(|| uuid::Uuid::new_v4().to_string()),
     };
-    let metrics = Metrics::default();
-    version::register(&metrics, &args.feature_gates);
+    let metrics = Arc::new(ArcSwap::from_pointee(fresh_metrics(&args.feature_gates)));
     let shown = metrics.clone();
     let setup =
         Setup { data_dir: &data_dir, role: Role::Plane, kubeconfig: &kubeconfig, context: CONTEXT };
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let serving = Serving::start(&args.serving, setup, |builder| {
         let (builder, waiting) = karmada_plane::extend(builder, settings);
         hooks = Some(waiting);
-        builder.extra_metrics(Arc::new(move || metrics.encode()))
+        builder.extra_metrics(Arc::new(move || shown.load().encode()))
     })
     .await?;
     if let Some(hooks) = hooks {
@@ -84,7 +84,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     karmada_plane::install(&client).await?;
     let members = Members::start(&args.members, &data_dir).await?;
     cluster_proxy::serve(&serving.server.handle(), members.shortcut());
-    start_controllers(&serving, &args, shown, members.dial());
+    let plane = Controllers {
+        server: serving.server.handle(),
+        gates: args.feature_gates.clone(),
+        metrics,
+        controllers: args.controllers.clone(),
+        dial: members.dial(),
+    };
+    explain::refuse(&plane.server);
+    serving.lead("karmada-control-plane", move |leading| plane.start(leading));
     members.join(&client).await?;
     let programs = data_dir.join("bin");
     if let Err(error) = names::link(&programs) {
@@ -97,27 +105,48 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts Karmada's controllers and the scheduler as callers in the same process.
-fn start_controllers(serving: &Serving, args: &Args, metrics: Metrics, dial: Arc<dyn Dial>) {
-    let gates = &args.feature_gates;
-    let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
-    // Compat: this is the manager of fields that upstream's controllers write.
-    let client = Client::in_process(serving.server.handle().acting_as(identity))
-        .with_user_agent("karmada-controller-manager");
-    let manager = Manager::new(client, Clock::real(), metrics, serving.shutdown.clone());
-    // The scheduler reads the same caches and writes under its own name.
-    let mut scheduling = manager.clone();
-    let identity = Identity::new("system:karmada-scheduler", ["system:masters"]);
-    scheduling.client = Client::in_process(serving.server.handle().acting_as(identity))
-        .with_user_agent("karmada-scheduler");
-    let scheduler =
-        karmada_scheduler::start(&scheduling, karmada_scheduler::Options::default(), gates);
-    // Upstream's numbers would have a member wait for what its server takes easily.
-    let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
-    let options = Options { member_limits, ..Options::default() };
-    let context = Context::start(manager, dial, gates.clone(), options);
-    registry::start(&context, &args.controllers);
-    explain::serve(&serving.server.handle(), &context.explainers, scheduler);
+fn fresh_metrics(gates: &Gates) -> Metrics {
+    let metrics = Metrics::default();
+    version::register(&metrics, gates);
+    metrics
+}
+
+/// Karmada's controllers and the scheduler, as callers in the same process.
+#[derive(Clone)]
+struct Controllers {
+    server: Handle,
+    gates: Gates,
+    /// Which of them run, as `--controllers` says.
+    controllers: Vec<String>,
+    /// What `/metrics` shows: the numbers of those who run at present.
+    metrics: Arc<ArcSwap<Metrics>>,
+    dial: Arc<dyn Dial>,
+}
+
+impl Controllers {
+    fn client(&self, component: &str) -> Client {
+        let identity = Identity::new(format!("system:{component}"), ["system:masters"]);
+        // Compat: these are the managers of fields that upstream's components write.
+        Client::in_process(self.server.acting_as(identity)).with_user_agent(component)
+    }
+
+    fn start(&self, shutdown: &Shutdown) {
+        let metrics = fresh_metrics(&self.gates);
+        self.metrics.store(Arc::new(metrics.clone()));
+        let client = self.client("karmada-controller-manager");
+        let manager = Manager::new(client, Clock::real(), metrics, shutdown.clone());
+        // The scheduler reads the same caches and writes under its own name.
+        let mut scheduling = manager.clone();
+        scheduling.client = self.client("karmada-scheduler");
+        let options = karmada_scheduler::Options::default();
+        let scheduler = karmada_scheduler::start(&scheduling, options, &self.gates);
+        // Upstream's numbers would have a member wait for what its server takes easily.
+        let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
+        let options = Options { member_limits, ..Options::default() };
+        let context = Context::start(manager, self.dial.clone(), self.gates.clone(), options);
+        registry::start(&context, &self.controllers);
+        explain::serve(&self.server, &context.explainers, scheduler);
+    }
 }
 
 fn greet(began: Instant, address: &str, (kubeconfig, programs): (&Path, &Path), members: &Members) {

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admission;
+mod backup;
 mod client_go;
 mod crds;
 mod docs;
 mod environment;
+#[path = "../../../store/tests/it/servers.rs"]
+mod etcd_servers;
 mod golden;
 mod kinds;
 mod kube_rs;
@@ -17,6 +20,7 @@ mod python_client;
 mod reach_through;
 mod real;
 mod real_members;
+mod replicas;
 mod scenarios;
 mod server;
 mod up;

@@ -87,6 +87,12 @@ impl Server {
         }
     }
 
+    /// The same with other flags of `karmada apiserver`.
+    pub(crate) fn start_again_with(&mut self, flags: &[&str]) {
+        self.args = ["apiserver"].iter().chain(flags).map(|&arg| arg.to_owned()).collect();
+        self.start_again();
+    }
+
     /// Ends the process at once, as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("kill karmada");

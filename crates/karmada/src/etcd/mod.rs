@@ -1,8 +1,15 @@
-//! The flags that name an etcd, as a Kubernetes API server spells them.
+//! Control planes on etcd: the flags that name it, as a Kubernetes API server spells them, and how
+//! replicas on one etcd agree who leads.
+
+pub(crate) mod keys;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use karmada_runtime::LeaseConfig;
 use karmada_store::{EtcdOptions, TlsFiles};
+
+use crate::component::duration;
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "etcd")]
@@ -37,6 +44,35 @@ impl EtcdArgs {
         };
         let (servers, prefix) = (self.etcd_servers.clone(), self.etcd_prefix.clone());
         Some(EtcdOptions { servers, prefix, tls, ..EtcdOptions::default() })
+    }
+}
+
+/// How replicas on one etcd agree who runs the controllers.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Replicas on one etcd")]
+pub(crate) struct ElectionArgs {
+    /// How long other replicas wait for a leader that does not answer
+    #[arg(long, default_value = "8s", value_parser = duration)]
+    leader_elect_lease_duration: Duration,
+    /// How long a leader that cannot renew goes on
+    #[arg(long, default_value = "6s", value_parser = duration)]
+    leader_elect_renew_deadline: Duration,
+    /// The pause between attempts to lead
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    leader_elect_retry_period: Duration,
+}
+
+impl ElectionArgs {
+    /// The lease to hold. The address tells people which replica holds it, the number tells a
+    /// process from the one that was there before.
+    pub(crate) fn lease(&self, namespace: &str, name: &str, address: &str) -> LeaseConfig {
+        let identity = format!("{address}_{}", uuid::Uuid::new_v4());
+        LeaseConfig {
+            duration: self.leader_elect_lease_duration,
+            renew_deadline: self.leader_elect_renew_deadline,
+            retry_period: self.leader_elect_retry_period,
+            ..LeaseConfig::new(namespace, name, identity)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! First use, as people write it down: `karmadactl` and kubectl against `karmada up`, word for word what the acceptance
 //! cases of the command line and the stories of users say.
 
+mod explanation;
 mod kind;
 mod manners;
 mod members;

@@ -29,6 +29,9 @@ use lab::Lab;
 /// Scenarios that touch only their own namespace run side by side.
 const LANES: usize = 6;
 
+/// How often a scenario is tried.
+const ATTEMPTS: usize = 3;
+
 fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
 }
@@ -119,17 +122,19 @@ impl Desk {
         }
     }
 
-    /// Those that were not as recorded get a second chance, alone: on a busy machine a scenario
+    /// Those that were not as recorded get further chances, alone: on a busy machine a scenario
     /// can miss a moment that it waits for.
-    async fn try_again(&self, lab: &Lab, scenarios: impl Iterator<Item = &Value>) {
-        for scenario in scenarios {
-            let id = id_of(scenario);
-            let failed = matches!(self.outcomes.lock().await.get(&id), Some(Some(_)));
-            if failed && !self.known.contains_key(&id) {
-                let outcome = replay::run(lab, scenario, false).await;
-                let verdict = outcome.as_deref().unwrap_or("ok");
-                tell(&format!("{id}: {verdict} at the second try"));
-                self.outcomes.lock().await.insert(id, outcome);
+    async fn try_again(&self, lab: &Lab, scenarios: impl Iterator<Item = &Value> + Clone) {
+        for attempt in 2..=ATTEMPTS {
+            for scenario in scenarios.clone() {
+                let id = id_of(scenario);
+                let failed = matches!(self.outcomes.lock().await.get(&id), Some(Some(_)));
+                if failed && !self.known.contains_key(&id) {
+                    let outcome = replay::run(lab, scenario, false).await;
+                    let verdict = outcome.as_deref().unwrap_or("ok");
+                    tell(&format!("{id}: {verdict} at attempt {attempt}"));
+                    self.outcomes.lock().await.insert(id, outcome);
+                }
             }
         }
     }

@@ -17,8 +17,12 @@ use crate::server::PATIENCE;
 /// How long the recorded state must stand to be believed, where something was to change.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// How long nothing must have changed for another state to be the last word.
-const LAST_WORD: Duration = Duration::from_secs(15);
+/// How long nothing must have changed for another state to be the last word. A busy machine may
+/// stand still for a while; only what fails waits for it.
+const LAST_WORD: Duration = Duration::from_secs(60);
+
+/// Where the recorder slept so that something is noticed, it is given more time on a busy machine.
+const LONGER: f64 = 3.0;
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(250);
@@ -96,7 +100,8 @@ impl Run<'_> {
     /// Waits for the recorded state, or until nothing changes any more.
     async fn settle(&mut self, action: &Value, at: usize) -> Value {
         let quiet = Duration::from_secs(action["quiet"].as_u64().unwrap_or(3));
-        let limit = Duration::from_secs(action["max"].as_u64().unwrap_or(60)) + self.last_word;
+        let limit = Duration::from_secs(action["max"].as_u64().unwrap_or(60));
+        let limit = if self.last_word.is_zero() { limit } else { limit.max(PATIENCE) };
         let began = Instant::now();
         let hold = if self.brings_news(at) { HOLD.min(quiet) } else { quiet };
         let (mut last, mut seen, mut is_right) = (began, None, None);
@@ -165,7 +170,7 @@ impl Run<'_> {
             self.lab.idle().await;
             return Value::Null;
         } else if let Some(seconds) = action["sleep"].as_f64() {
-            sleep(Duration::from_secs_f64(seconds)).await;
+            sleep(Duration::from_secs_f64(seconds * LONGER)).await;
             return Value::Null;
         } else {
             (0, Some(format!("not an action of this leg: {action}")))

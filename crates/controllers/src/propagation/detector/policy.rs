@@ -37,7 +37,11 @@ impl Detector {
         }
         for (gvk, object) in self.selected(&*policy) {
             if holder(&object).is_none() {
-                self.wake(gvk, &object, trigger);
+                // Kinds are watched one by one: what was written after the policy may be seen
+                // before it, and a lazy policy has to act on it all the same.
+                let version = &policy.metadata().resource_version;
+                let by_user = !lazy || is_later(object.resource_version(), version);
+                self.wake(gvk, &object, Trigger { by_user, ..trigger });
             }
         }
         if policy.spec().preemption == PreemptionBehavior::Always {
@@ -216,6 +220,12 @@ impl Detector {
     }
 }
 
+/// Whether a version was written after another one of the same server.
+fn is_later(version: &str, than: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(version).zip(number(than)).is_some_and(|(version, than)| version > than)
+}
+
 fn same_policy(one: &Holder, other: &Holder) -> bool {
     describe(one) == describe(other)
 }
@@ -240,5 +250,17 @@ impl PolicyName {
             "" => format!("cluster policy({})", policy.name()),
             namespace => format!("policy({namespace}/{})", policy.name()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_later;
+
+    #[test]
+    fn versions_are_compared_as_the_numbers_they_are() {
+        assert!(is_later("10", "9"));
+        assert!(!is_later("9", "9") && !is_later("9", "10"));
+        assert!(!is_later("", "9") && !is_later("x", ""), "what is no version is not later");
     }
 }

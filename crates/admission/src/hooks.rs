@@ -136,6 +136,16 @@ impl Hook {
     }
 }
 
+/// Whether a hook of the phase has a say in writes of this kind. Deletion protection is not asked: it looks
+/// at the object itself.
+pub fn concerned(phase: Phase, resource: (&str, &str), operation: Operation) -> bool {
+    hooks().iter().any(|hook| {
+        hook.phase == phase
+            && (hook.group, hook.resource) == resource
+            && hook.operations.contains(&operation)
+    })
+}
+
 /// Runs the mutating hooks; the answer holds the object with defaults filled in.
 pub fn mutate(request: &Request, environment: &dyn Environment) -> Result<Admitted, Status> {
     run_phase(Phase::Mutating, request, environment)
@@ -157,17 +167,18 @@ fn run_phase(
     request: &Request,
     environment: &dyn Environment,
 ) -> Result<Admitted, Status> {
-    let mut current = request.clone();
-    let mut admitted =
-        Admitted { object: request.object.clone(), warnings: Vec::new(), quota_uses: Vec::new() };
+    // Made by the first hook that changes the object; most requests meet one hook at most.
+    let mut current: Option<Request> = None;
+    let mut quota_uses = Vec::new();
     for hook in hooks().iter().filter(|hook| hook.phase == phase && hook.concerns(request)) {
-        let verdict =
-            hook.run(&current, environment).map_err(|denial| denial.to_status(hook.name))?;
+        let verdict = hook
+            .run(current.as_ref().unwrap_or(request), environment)
+            .map_err(|denial| denial.to_status(hook.name))?;
         if let Some(object) = verdict.object {
-            admitted.object = object.clone();
-            current.object = object;
+            current = Some(Request { object, ..request.without_object() });
         }
-        admitted.quota_uses.extend(verdict.quota_uses);
+        quota_uses.extend(verdict.quota_uses);
     }
-    Ok(admitted)
+    let object = current.map_or_else(|| request.object.clone(), |current| current.object);
+    Ok(Admitted { object, warnings: Vec::new(), quota_uses })
 }

@@ -20,7 +20,7 @@ mod rules;
 mod show;
 mod url;
 
-pub use hooks::{Hook, Phase, admit, hooks, mutate, validate};
+pub use hooks::{Hook, Phase, admit, concerned, hooks, mutate, validate};
 pub use request::{Admitted, Denial, Environment, Operation, QuotaUse, Request, Settings, Verdict};
 pub use review::{Registration, mutating_configuration, registrations, validating_configuration};
 pub use rules::quota_enforcement::usage as quota_usage;

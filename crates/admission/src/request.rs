@@ -53,6 +53,23 @@ pub struct Request {
     pub dry_run: bool,
 }
 
+impl Request {
+    /// The same request about nothing yet.
+    pub(crate) fn without_object(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            resource: self.resource.clone(),
+            subresource: self.subresource.clone(),
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            operation: self.operation,
+            object: Value::Null,
+            old_object: self.old_object.clone(),
+            dry_run: self.dry_run,
+        }
+    }
+}
+
 /// What rules may know besides the request.
 pub trait Environment {
     fn gates(&self) -> &Gates;

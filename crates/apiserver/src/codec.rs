@@ -10,7 +10,6 @@ use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::protobuf;
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::status::Status;
-use serde::Deserialize;
 
 use crate::call::Call;
 use crate::handlers::options::FieldValidation;
@@ -52,17 +51,17 @@ pub(crate) fn decode_as(
     if format == Format::Protobuf {
         return decode_protobuf(call, gvk, schema);
     }
-    let said = said_type(&call.body, format);
     let read = match format {
         Format::Yaml => decode::yaml(&call.body, schema),
         _ => decode::json(&call.body, schema),
     };
     let decoded = read.map_err(|error| unrecognized(gvk, &error, &call.body, format))?;
-    let said = said.unwrap_or_default();
-    check_type(&said, gvk)?;
-    let request = decoded.value.clone();
+    check_type(&SaidType::of(&decoded.value), gvk)?;
+    let resets = managed::asks_for_reset(&decoded.value);
     let mut object = normalised(decoded.value, schema, gvk)?;
-    managed::carry_reset(&request, &mut object);
+    if resets {
+        managed::carry_reset(&mut object);
+    }
     complain(call, &decoded.problems, validation, gvk)?;
     set_type(&mut object, gvk);
     Ok(object)
@@ -88,9 +87,11 @@ pub(crate) fn shape_object(call: &Call, value: Value) -> Result<(Value, Problems
     match karmada_kinds::schema::of(&gvk.group, &gvk.version, &gvk.kind) {
         Some(schema) => {
             let problems = decode::unknown_fields(&value, schema);
-            let request = value.clone();
+            let resets = managed::asks_for_reset(&value);
             let mut value = decode::normalise(value, schema).map_err(|error| error.to_string())?;
-            managed::carry_reset(&request, &mut value);
+            if resets {
+                managed::carry_reset(&mut value);
+            }
             Ok((value, problems))
         }
         None => call.served.strategy.shape(value),
@@ -103,20 +104,24 @@ fn set_type(object: &mut Value, gvk: &Gvk) {
 }
 
 /// The type a body says it is.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
 struct SaidType {
     api_version: Option<String>,
     kind: Option<String>,
 }
 
-fn said_type(body: &[u8], format: Format) -> Option<SaidType> {
-    match format {
-        Format::Yaml => {
-            let decoded = decode::yaml_untyped(body).ok()?;
-            SaidType::deserialize(decoded.value).ok()
+impl SaidType {
+    /// What a body says; nothing at all if one of both is no text.
+    fn of(body: &Value) -> Self {
+        let said = |key: &str| match body.get(key) {
+            None | Some(Value::Null) => Some(None),
+            Some(Value::String(text)) => Some(Some(text.clone())),
+            Some(_) => None,
+        };
+        match (said("apiVersion"), said("kind")) {
+            (Some(api_version), Some(kind)) => Self { api_version, kind },
+            _ => Self::default(),
         }
-        _ => serde_json::from_slice(body).ok(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
-use karmada_admission::{self as admission, Environment, convert};
+use karmada_admission::{self as admission, Environment, Phase, convert};
 use karmada_api::Kind;
 use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::features::Gates;
@@ -62,7 +62,7 @@ impl Environment for Hooks {
     }
 }
 
-fn request(attributes: &Attributes, object: &Value, old: Option<&Value>) -> admission::Request {
+fn request(attributes: &Attributes, object: Value, old: Option<&Value>) -> admission::Request {
     let gvk = attributes.gvk.clone();
     admission::Request {
         resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
@@ -70,23 +70,31 @@ fn request(attributes: &Attributes, object: &Value, old: Option<&Value>) -> admi
         subresource: attributes.subresource.clone(),
         name: attributes.name.clone(),
         namespace: attributes.namespace.clone(),
-        operation: match attributes.operation {
-            Operation::Create => admission::Operation::Create,
-            Operation::Update => admission::Operation::Update,
-            Operation::Delete => admission::Operation::Delete,
-            Operation::Connect => admission::Operation::Connect,
-        },
-        object: object.clone(),
+        operation: operation(attributes),
+        object,
         old_object: old.cloned().unwrap_or(Value::Null),
         dry_run: attributes.dry_run,
     }
 }
 
+fn operation(attributes: &Attributes) -> admission::Operation {
+    match attributes.operation {
+        Operation::Create => admission::Operation::Create,
+        Operation::Update => admission::Operation::Update,
+        Operation::Delete => admission::Operation::Delete,
+        Operation::Connect => admission::Operation::Connect,
+    }
+}
+
 /// Whether any hook has a say; most writes concern none, and must not pay for copies.
-fn concerns(attributes: &Attributes, old: Option<&Value>) -> bool {
+fn concerns(phase: Phase, attributes: &Attributes, old: Option<&Value>) -> bool {
+    let resource = (attributes.gvk.group.as_str(), attributes.resource.as_str());
+    let protected = || {
+        old.is_some_and(|old| old.label(karmada_api::labels::DELETION_PROTECTED).is_some())
+            && attributes.operation == Operation::Delete
+    };
     attributes.subresource.is_empty()
-        && (attributes.gvk.group.ends_with("karmada.io")
-            || old.is_some_and(|old| old.label(karmada_api::labels::DELETION_PROTECTED).is_some()))
+        && (admission::concerned(phase, resource, operation(attributes)) || protected())
 }
 
 impl Admission for Hooks {
@@ -96,10 +104,13 @@ impl Admission for Hooks {
         object: &mut Value,
         old: Option<&Value>,
     ) -> Result<Vec<Warning>, Status> {
-        if !concerns(attributes, old) || attributes.operation == Operation::Delete {
+        if !concerns(Phase::Mutating, attributes, old) || attributes.operation == Operation::Delete
+        {
             return Ok(Vec::new());
         }
-        let admitted = admission::mutate(&request(attributes, object, old), self)?;
+        // The object comes back changed, or the write is refused.
+        let request = request(attributes, std::mem::take(object), old);
+        let admitted = admission::mutate(&request, self)?;
         *object = admitted.object;
         Ok(admitted.warnings)
     }
@@ -110,10 +121,10 @@ impl Admission for Hooks {
         object: &Value,
         old: Option<&Value>,
     ) -> Result<Vec<Warning>, Status> {
-        if !concerns(attributes, old) {
+        if !concerns(Phase::Validating, attributes, old) {
             return Ok(Vec::new());
         }
-        Ok(admission::validate(&request(attributes, object, old), self)?.warnings)
+        Ok(admission::validate(&request(attributes, object.clone(), old), self)?.warnings)
     }
 
     fn settle<'a>(
@@ -128,7 +139,7 @@ impl Admission for Hooks {
             if !quota::counts(attributes, &self.settings.gates) {
                 return Ok(());
             }
-            let request = request(attributes, object, old);
+            let request = request(attributes, object.clone(), old);
             let uses = admission::validate(&request, self)?.quota_uses;
             let known = self.quotas(&request.namespace);
             quota::charge(&server, &request, &self.settings.gates, uses, known).await

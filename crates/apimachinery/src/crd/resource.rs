@@ -99,8 +99,8 @@ impl CustomResource {
     }
 
     /// Brings an object from the store into shape; `self` is the storage version.
-    pub fn shape_stored(&self, value: &mut Value) {
-        shape::shape_stored(value, &self.schema);
+    pub fn shape_stored(&self, value: &mut Value) -> bool {
+        shape::shape_stored(value, &self.schema)
     }
 
     /// Turns a shaped object of another version into one of this version, without a conversion webhook: the

@@ -1,6 +1,8 @@
 //! What happens to a custom resource before validation: metadata is brought into shape, unknown fields are
 //! pruned, nulls dropped and defaults filled in.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::number::settle;
@@ -14,7 +16,7 @@ const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// Removes fields the schema does not know and returns their paths, sorted. The value is a whole resource.
 pub fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruned = Pruned { unknown: Vec::new(), at_root: true };
-    pruned.prune(value, Some(schema), true, "");
+    pruned.prune(value, Some(schema), true, Trail::Root);
     pruned.unknown.sort();
     pruned.unknown
 }
@@ -22,7 +24,26 @@ pub fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
 /// Prunes a part of a resource, such as a default.
 pub(super) fn prune_part(value: &mut Value, schema: &Schema) {
     let mut pruned = Pruned { unknown: Vec::new(), at_root: false };
-    pruned.prune(value, Some(schema), schema.extensions.embedded_resource, "");
+    pruned.prune(value, Some(schema), schema.extensions.embedded_resource, Trail::Root);
+}
+
+/// The way to a value. It becomes text only when there is something to say about the value.
+#[derive(Clone, Copy)]
+enum Trail<'a> {
+    Root,
+    Field(&'a Trail<'a>, &'a str),
+    Item(&'a Trail<'a>, usize),
+}
+
+impl fmt::Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, key) => f.write_str(key),
+            Self::Field(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
 }
 
 struct Pruned {
@@ -32,7 +53,13 @@ struct Pruned {
 }
 
 impl Pruned {
-    fn prune(&mut self, value: &mut Value, schema: Option<&Schema>, embedded: bool, path: &str) {
+    fn prune(
+        &mut self,
+        value: &mut Value,
+        schema: Option<&Schema>,
+        embedded: bool,
+        path: Trail<'_>,
+    ) {
         let preserve = schema.is_some_and(|schema| schema.extensions.preserve_unknown_fields);
         match value {
             Value::Object(fields) => {
@@ -41,17 +68,18 @@ impl Pruned {
                         return true;
                     }
                     let Some(field) = known_field(schema, key) else {
-                        let is_meta =
-                            self.at_root && path.is_empty() && META_FIELDS.contains(&key.as_str());
+                        let is_meta = self.at_root
+                            && matches!(path, Trail::Root)
+                            && META_FIELDS.contains(&key.as_str());
                         if !preserve && !is_meta {
-                            self.unknown.push(join(path, key));
+                            self.unknown.push(Trail::Field(&path, key).to_string());
                         }
                         return preserve;
                     };
                     // Under a preserving node, values of a map without schema are left alone.
                     if field.is_some() || !preserve {
                         let embedded = field.is_some_and(|f| f.extensions.embedded_resource);
-                        self.prune(value, field, embedded, &join(path, key));
+                        self.prune(value, field, embedded, Trail::Field(&path, key));
                     }
                     true
                 });
@@ -63,7 +91,7 @@ impl Pruned {
                 }
                 let embedded = element.is_some_and(|e| e.extensions.embedded_resource);
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.prune(item, element, embedded, &format!("{path}[{index}]"));
+                    self.prune(item, element, embedded, Trail::Item(&path, index));
                 }
             }
             _ => {}
@@ -84,32 +112,33 @@ fn known_field<'s>(schema: Option<&'s Schema>, key: &str) -> Option<Option<&'s S
     }
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
-/// Drops nulls that are neither allowed nor replaced by a default.
-pub fn drop_nulls(value: &mut Value, schema: &Schema) {
+/// Drops nulls that are neither allowed nor replaced by a default; returns whether there were any.
+pub fn drop_nulls(value: &mut Value, schema: &Schema) -> bool {
+    let mut dropped = false;
     match value {
         Value::Object(fields) => fields.retain(|key, value| {
             let Some(Some(field)) = known_field(Some(schema), key) else { return true };
             if value.is_null() && !field.nullable && field.default.is_none() {
+                dropped = true;
                 return false;
             }
-            drop_nulls(value, field);
+            dropped |= drop_nulls(value, field);
             true
         }),
         Value::Array(items) => {
             if let Some(element) = schema.items.as_deref() {
-                items.iter_mut().for_each(|item| drop_nulls(item, element));
+                items.iter_mut().for_each(|item| dropped |= drop_nulls(item, element));
             }
         }
         _ => {}
     }
+    dropped
 }
 
-/// Fills in defaults; a null counts as absent where null is not allowed.
-pub fn default(value: &mut Value, schema: &Schema) {
+/// Fills in defaults; a null counts as absent where null is not allowed. Returns whether anything
+/// was filled in.
+pub fn default(value: &mut Value, schema: &Schema) -> bool {
+    let mut filled = false;
     match value {
         Value::Object(fields) => {
             for (key, property) in &schema.properties {
@@ -117,31 +146,35 @@ pub fn default(value: &mut Value, schema: &Schema) {
                 let stands = fields.get(&**key).is_some_and(|v| !v.is_null() || property.nullable);
                 if !stands {
                     fields.insert(key.to_string(), (**default).clone());
+                    filled = true;
                 }
             }
             for (key, value) in fields.iter_mut() {
                 if let Some(Some(field)) = known_field(Some(schema), key) {
-                    default_in_place(value, field);
+                    filled |= default_in_place(value, field);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(element) = schema.items.as_deref() {
-                items.iter_mut().for_each(|item| default_in_place(item, element));
+                items.iter_mut().for_each(|item| filled |= default_in_place(item, element));
             }
         }
         _ => {}
     }
+    filled
 }
 
-fn default_in_place(value: &mut Value, schema: &Schema) {
+fn default_in_place(value: &mut Value, schema: &Schema) -> bool {
+    let mut filled = false;
     if value.is_null()
         && !schema.nullable
         && let Some(default) = &schema.default
     {
         *value = (**default).clone();
+        filled = true;
     }
-    default(value, schema);
+    default(value, schema) || filled
 }
 
 /// Brings the metadata of the resource and of resources inside it into the shape of `object_meta`, noting
@@ -257,9 +290,9 @@ pub fn shape_written(
 }
 
 /// What a resource from the store goes through under the schema of the storage version, which may have
-/// changed since it was written.
-pub fn shape_stored(value: &mut Value, schema: &Schema) {
-    prune(value, schema);
-    drop_nulls(value, schema);
-    default(value, schema);
+/// changed since it was written. Returns whether it reads differently now.
+pub fn shape_stored(value: &mut Value, schema: &Schema) -> bool {
+    let pruned = !prune(value, schema).is_empty();
+    let dropped = drop_nulls(value, schema);
+    default(value, schema) || pruned || dropped
 }

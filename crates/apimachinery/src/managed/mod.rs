@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use apply::apply;
 pub use scale::{scale_from_parent, scale_to_parent};
 pub use set::{DecodeError, FieldSet, Step};
-pub use update::{carry_reset, update};
+pub use update::{asks_for_reset, carry_reset, update};
 
 use crate::gvk::Gvk;
 use crate::object::ObjectExt;

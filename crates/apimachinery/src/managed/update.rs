@@ -45,11 +45,14 @@ pub fn update(
     }
 }
 
+/// Whether a request wants managed fields to be reset: it says so by an empty list.
+pub fn asks_for_reset(request: &Value) -> bool {
+    request.at(MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty)
+}
+
 /// Keeps the wish to reset managed fields through decoding, which drops the empty list it is made of.
-pub fn carry_reset(request: &Value, decoded: &mut Value) {
-    if request.at(MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        decoded.set(MANAGED_FIELDS, Vec::<Value>::new());
-    }
+pub fn carry_reset(decoded: &mut Value) {
+    decoded.set(MANAGED_FIELDS, Vec::<Value>::new());
 }
 
 /// The entries a write starts from: what it brings along, else what is stored. An empty list, or a

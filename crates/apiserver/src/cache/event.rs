@@ -1,8 +1,6 @@
-//! One change of one object, encoded for the wire at most once per form.
+//! One change of one object, and the line that tells a watcher of it.
 
 use std::sync::{Arc, OnceLock};
-
-use bytes::Bytes;
 
 use super::object::StoredObject;
 
@@ -31,7 +29,6 @@ pub struct Change {
     /// The new state, or the last one with the revision of its deletion.
     pub object: Arc<StoredObject>,
     pub previous: Option<Arc<StoredObject>>,
-    encoded: [OnceLock<Bytes>; 3],
     departed: OnceLock<Arc<StoredObject>>,
 }
 
@@ -51,8 +48,7 @@ impl Change {
         object: Arc<StoredObject>,
         previous: Option<Arc<StoredObject>>,
     ) -> Self {
-        let (encoded, departed) = Default::default();
-        Self { revision, deleted, object, previous, encoded, departed }
+        Self { revision, deleted, object, previous, departed: OnceLock::new() }
     }
 
     /// What a watcher sees that only looks at objects `matches` accepts.
@@ -79,24 +75,15 @@ impl Change {
         };
         self.departed.get_or_init(make).clone()
     }
-
-    /// The event as a line of JSON, shared by everyone who sees it the same way.
-    pub fn encode(&self, kind: EventType, object: &Arc<StoredObject>) -> Bytes {
-        self.encoded[kind as usize]
-            .get_or_init(|| encode_event(kind.as_str(), &object.bytes))
-            .clone()
-    }
 }
 
-/// A watch event around an encoded object.
-pub fn encode_event(kind: &str, object: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(object.len() + 40);
+/// Appends a watch event around the object that `write` appends.
+pub fn encode_event(out: &mut Vec<u8>, kind: &str, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(b"\",\"object\":");
-    out.extend_from_slice(object);
+    write(out);
     out.extend_from_slice(b"}\n");
-    out.into()
 }
 
 fn restamp(object: &StoredObject, revision: i64) -> StoredObject {

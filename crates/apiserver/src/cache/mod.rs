@@ -21,16 +21,16 @@ use parking_lot::RwLock;
 
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
-pub use object::{Head, StoredObject, Unreadable};
+pub use object::{Head, StoredObject, Unreadable, encode};
 pub use watcher::{Next, Watcher};
 
 /// How many events a resource remembers.
 const RING: usize = 10_000;
 /// How many bytes of events a resource remembers, whatever their number.
-const RING_BYTES: usize = 64 << 20;
+const RING_BYTES: usize = 16 << 20;
 
-/// Brings an object up to date with its schema as it is read.
-pub type Transform = Arc<dyn Fn(&mut Value) + Send + Sync>;
+/// Brings an object up to date with its schema as it is read; returns whether that changed it.
+pub type Transform = Arc<dyn Fn(&mut Value) -> bool + Send + Sync>;
 type Fields = Arc<dyn Fn(&Value) -> Vec<(Arc<str>, String)> + Send + Sync>;
 
 type Observe = Arc<dyn Fn(&Change) + Send + Sync>;
@@ -82,31 +82,35 @@ impl Cache {
         Self { prefix, reading, state: RwLock::new(state), tail: Signal::new(0) }
     }
 
-    /// Reads a pair of the store as this resource shows it.
-    pub fn read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
-        self.read_as(kv, kv.mod_revision)
+    fn key_of<'a>(&self, kv: &'a KeyValue) -> &'a str {
+        kv.key.strip_prefix(self.prefix.as_str()).unwrap_or(&kv.key)
     }
 
-    fn read_as(&self, kv: &KeyValue, revision: i64) -> Result<StoredObject, Unreadable> {
-        let key: Arc<str> = kv.key.strip_prefix(self.prefix.as_str()).unwrap_or(&kv.key).into();
+    /// A pair of the store as this resource shows it: the cached object if it is of that version.
+    pub fn object_of(&self, kv: &KeyValue) -> Result<Arc<StoredObject>, Unreadable> {
+        match self.get(self.key_of(kv)) {
+            Some(cached) if cached.revision == kv.mod_revision => Ok(cached),
+            _ => self.read(kv).map(Arc::new),
+        }
+    }
+
+    /// Reads a pair of the store as this resource shows it.
+    pub fn read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
+        let (key, revision): (Arc<str>, _) = (self.key_of(kv).into(), kv.mod_revision);
         let mut object = StoredObject::read(key.clone(), &kv.value, revision)?;
         if self.reading.transform.is_none() && self.reading.fields.is_none() {
             return Ok(object);
         }
         let mut value = object.to_value();
-        if let Some(transform) = &self.reading.transform {
-            transform(&mut value);
-            object = unstamped(key, value.clone(), revision)?;
+        if self.reading.transform.as_ref().is_some_and(|transform| transform(&mut value)) {
+            value.remove_at(&["metadata", "resourceVersion"]);
+            object = StoredObject::from_value(key, &value, revision)?;
+            object.completed = true;
         }
         if let Some(fields) = &self.reading.fields {
             object.fields = fields(&value);
         }
         Ok(object)
-    }
-
-    /// Whether objects read differ from the bytes stored.
-    pub fn completes(&self) -> bool {
-        self.reading.transform.is_some()
     }
 
     pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
@@ -185,12 +189,13 @@ impl Cache {
     /// Takes in one change of the store.
     fn apply(&self, event: &karmada_store::Event) {
         let revision = event.revision();
-        let key = event.kv.key.strip_prefix(self.prefix.as_str()).unwrap_or(&event.kv.key);
-        let mut state = self.state.write();
+        let state = self.state.read();
         if revision <= state.revision {
             return;
         }
-        let previous = state.objects.get(key).cloned();
+        let previous = state.objects.get(self.key_of(&event.kv)).cloned();
+        drop(state);
+        // Events come one after the other, so nobody changes the cache while this one is read.
         let change = match event.kind {
             EventKind::Put => match self.read(&event.kv) {
                 Ok(object) => Change::put(Arc::new(object), previous),
@@ -204,6 +209,7 @@ impl Cache {
                 Change::delete(gone, revision)
             }
         };
+        let mut state = self.state.write();
         if let Some(observe) = &self.reading.observe {
             observe(&change);
         }
@@ -214,24 +220,18 @@ impl Cache {
     }
 }
 
-/// An object from a tree that may carry a version already.
-fn unstamped(key: Arc<str>, mut value: Value, revision: i64) -> Result<StoredObject, Unreadable> {
-    value.remove_at(&["metadata", "resourceVersion"]);
-    StoredObject::from_value(key, &value, revision)
-}
-
 impl State {
     fn take_in(&mut self, change: Arc<Change>, revision: i64) {
         match change.deleted {
             true => self.objects.remove(&change.object.key),
             false => self.objects.insert(change.object.key.clone(), change.object.clone()),
         };
-        self.ring_bytes += change.object.bytes.len();
+        self.ring_bytes += change.object.size();
         self.ring.push_back(change);
         self.revision = revision;
         while self.ring.len() > RING || (self.ring_bytes > RING_BYTES && self.ring.len() > 1) {
             if let Some(oldest) = self.ring.pop_front() {
-                self.ring_bytes -= oldest.object.bytes.len();
+                self.ring_bytes -= oldest.object.size();
                 self.since = oldest.revision;
                 self.head += 1;
             }

@@ -1,4 +1,4 @@
-//! One stored object: its encoded bytes, made once, and the small head that filters look at.
+//! One stored object: its text, shared with the store, and the small head that filters look at.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use karmada_apimachinery::Value;
+use karmada_apimachinery::object::ObjectMutExt as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -26,21 +27,34 @@ fn null_is_empty<'de, D: serde::Deserializer<'de>>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// An object as the store holds it, with its version stamped into the bytes. The bytes are in the
-/// storage version of the resource.
+/// An object as the store holds it. Its text is that of the store, not a copy: the version, which is
+/// the store's own, is written into it on the way out. The text is in the storage version of the
+/// resource.
 #[derive(Debug)]
 pub struct StoredObject {
     /// The key below the prefix of its resource: `namespace/name` or `name`.
     pub key: Arc<str>,
     pub revision: i64,
     pub head: Head,
-    /// `kind` and `apiVersion` come first, so that lists can leave them out.
-    pub bytes: Bytes,
-    /// Where in `bytes` the fields after `kind` and `apiVersion` begin.
-    bare_from: usize,
+    /// `kind` and `apiVersion` come first, so that lists can leave them out; then the metadata.
+    text: Bytes,
+    places: Places,
+    /// Whether the object reads differently from what is stored.
+    pub completed: bool,
     /// Values of the fields a selector may name beyond name and namespace.
     pub fields: Vec<(Arc<str>, String)>,
     value: OnceLock<Arc<Value>>,
+}
+
+/// Where things are in the text of an object.
+#[derive(Debug, Clone, Copy)]
+struct Places {
+    /// Where the fields after `kind` and `apiVersion` begin.
+    bare: usize,
+    /// Where the first field of the metadata would be.
+    version: usize,
+    /// Where the metadata end.
+    metadata_end: usize,
 }
 
 /// The stored bytes cannot be read as an object.
@@ -52,51 +66,75 @@ pub struct Unreadable {
 }
 
 impl StoredObject {
-    /// Reads an object from the store, stamping `revision` into it.
-    pub fn read(key: Arc<str>, value: &[u8], revision: i64) -> Result<Self, Unreadable> {
+    /// Reads an object from the store; `revision` is its version.
+    pub fn read(key: Arc<str>, text: &Bytes, revision: i64) -> Result<Self, Unreadable> {
         let unreadable = |source| Unreadable { key: key.to_string(), source };
         let fields: BTreeMap<Cow<'_, str>, &RawValue> =
-            serde_json::from_slice(value).map_err(unreadable)?;
+            serde_json::from_slice(text).map_err(unreadable)?;
         let metadata = fields.get("metadata").map_or("{}", |raw| raw.get());
         let head: Head = serde_json::from_str(metadata).map_err(unreadable)?;
-        let (bytes, bare_from) = lay_out(&fields, metadata, revision, value.len());
+        let (text, places) = match find_places(text, &fields, metadata) {
+            Some(places) => (text.clone(), places),
+            None => lay_out(&fields, metadata),
+        };
         Ok(Self {
             key,
             revision,
             head,
-            bytes,
-            bare_from,
+            text,
+            places,
+            completed: false,
             fields: Vec::new(),
             value: OnceLock::new(),
         })
     }
 
-    /// Wraps a tree; `revision` is stamped into it.
+    /// Wraps a tree that has no version; `revision` is its version.
     pub fn from_value(key: Arc<str>, value: &Value, revision: i64) -> Result<Self, Unreadable> {
-        Self::read(key, value.to_string().as_bytes(), revision)
+        Self::read(key, &encode(value), revision)
     }
 
-    /// What follows `{` when the object is written without kind and API version.
-    pub fn bare(&self) -> Bytes {
-        self.bytes.slice(self.bare_from..)
+    /// Roughly how long the text is.
+    pub fn size(&self) -> usize {
+        self.text.len() + 32
+    }
+
+    /// The version as a field of the metadata, which others may follow.
+    fn version_field(&self) -> String {
+        let comma = if self.text.get(self.places.version) == Some(&b'}') { "" } else { "," };
+        format!("\"resourceVersion\":\"{}\"{comma}", self.revision)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, from: usize, to: usize) {
+        out.extend_from_slice(&self.text[from..self.places.version]);
+        out.extend_from_slice(self.version_field().as_bytes());
+        out.extend_from_slice(&self.text[self.places.version..to]);
+    }
+
+    /// Appends the object as text.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        self.write(out, 0, self.text.len());
+    }
+
+    /// Appends what follows `{` when the object is written without kind and API version.
+    pub fn write_bare_to(&self, out: &mut Vec<u8>) {
+        self.write(out, self.places.bare, self.text.len());
+    }
+
+    /// Appends the metadata as text: `"metadata":{…}`.
+    pub fn write_metadata_to(&self, out: &mut Vec<u8>) {
+        self.write(out, self.places.bare, self.places.metadata_end);
     }
 
     /// The same state under another version.
     pub fn restamped(&self, revision: i64) -> Self {
-        let old = format!("\"resourceVersion\":\"{}\"", self.revision);
-        let new = format!("\"resourceVersion\":\"{revision}\"");
-        // The version is the first field of the metadata, which come first after kind and version.
-        let at = self.bare_from + "\"metadata\":{".len();
-        let mut bytes = Vec::with_capacity(self.bytes.len() + 4);
-        bytes.extend_from_slice(&self.bytes[..at]);
-        bytes.extend_from_slice(new.as_bytes());
-        bytes.extend_from_slice(&self.bytes[at + old.len()..]);
         Self {
             key: self.key.clone(),
             revision,
             head: self.head.clone(),
-            bytes: bytes.into(),
-            bare_from: self.bare_from,
+            text: self.text.clone(),
+            places: self.places,
+            completed: self.completed,
             fields: self.fields.clone(),
             value: OnceLock::new(),
         }
@@ -104,7 +142,11 @@ impl StoredObject {
 
     /// Parses the object anew; the tree is the caller's.
     pub fn to_value(&self) -> Value {
-        serde_json::from_slice(&self.bytes).unwrap_or(Value::Null)
+        let mut value = serde_json::from_slice(&self.text).unwrap_or(Value::Null);
+        if value.is_object() {
+            value.set(&["metadata", "resourceVersion"], self.revision.to_string());
+        }
+        value
     }
 
     /// The parsed object, kept for the lifetime of this version. For the few kinds every request asks for.
@@ -123,34 +165,79 @@ impl StoredObject {
     }
 }
 
-/// Writes the object anew: kind, API version, then metadata with its version, then the rest.
-fn lay_out(
-    fields: &BTreeMap<Cow<'_, str>, &RawValue>,
-    metadata: &str,
-    revision: i64,
-    length: usize,
-) -> (Bytes, usize) {
-    let mut out = Vec::with_capacity(length + 42);
-    out.push(b'{');
+/// How the text begins up to the first field of the metadata, and where those begin.
+fn beginning(fields: &BTreeMap<Cow<'_, str>, &RawValue>) -> (Vec<u8>, usize) {
+    let mut out = vec![b'{'];
     for name in ["kind", "apiVersion"] {
         if let Some(raw) = fields.get(name) {
             out.extend_from_slice(format!("\"{name}\":{},", raw.get()).as_bytes());
         }
     }
-    let bare_from = out.len();
-    let inner = metadata.trim().trim_start_matches('{');
-    let comma = if inner.trim_start().starts_with('}') { "" } else { "," };
-    out.extend_from_slice(
-        format!("\"metadata\":{{\"resourceVersion\":\"{revision}\"{comma}{inner}").as_bytes(),
-    );
+    let bare = out.len();
+    out.extend_from_slice(b"\"metadata\":{");
+    (out, bare)
+}
+
+/// Finds the places in a text that is laid out as it should be, as everything is that this server
+/// has written.
+fn find_places(
+    text: &[u8],
+    fields: &BTreeMap<Cow<'_, str>, &RawValue>,
+    metadata: &str,
+) -> Option<Places> {
+    let (begins, bare) = beginning(fields);
+    let version = begins.len();
+    let metadata_end = version - 1 + metadata.len();
+    let as_it_should = text.starts_with(&begins)
+        && text.get(version - 1..metadata_end) == Some(metadata.as_bytes())
+        && !text.get(version).is_some_and(u8::is_ascii_whitespace);
+    as_it_should.then_some(Places { bare, version, metadata_end })
+}
+
+/// Writes the object anew: kind, API version, then metadata, then the rest.
+fn lay_out(fields: &BTreeMap<Cow<'_, str>, &RawValue>, metadata: &str) -> (Bytes, Places) {
+    let (mut out, bare) = beginning(fields);
+    let version = out.len();
+    let inner = metadata.trim();
+    let inner = inner.strip_prefix('{').unwrap_or(inner).trim_start();
+    out.extend_from_slice(inner.as_bytes());
+    let metadata_end = out.len();
     for (name, raw) in fields {
         if !matches!(name.as_ref(), "kind" | "apiVersion" | "metadata") {
             let name = serde_json::to_string(name).unwrap_or_default();
-            out.extend_from_slice(format!(",{name}:{}", raw.get()).as_bytes());
+            for part in [",", &name, ":", raw.get()] {
+                out.extend_from_slice(part.as_bytes());
+            }
         }
     }
     out.push(b'}');
-    (out.into(), bare_from)
+    (exact(out), Places { bare, version, metadata_end })
+}
+
+/// The text an object is stored as. The tree must not carry a version: that is the store's own.
+pub fn encode(value: &Value) -> Bytes {
+    let Some(fields) = value.as_object() else { return Bytes::from(value.to_string()) };
+    let mut out = Vec::with_capacity(1024);
+    out.push(b'{');
+    let first = ["kind", "apiVersion", "metadata"];
+    let others = fields.iter().filter(|(name, _)| !first.contains(&name.as_str()));
+    let first = first.iter().filter_map(|name| fields.get_key_value(*name));
+    for (name, value) in first.chain(others) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        // Writing JSON to memory cannot fail.
+        let _ = serde_json::to_writer(&mut out, name);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut out, value);
+    }
+    out.push(b'}');
+    exact(out)
+}
+
+/// Lets go of the room that was kept for more: the text stays for long.
+fn exact(text: Vec<u8>) -> Bytes {
+    Bytes::from(text.into_boxed_slice())
 }
 
 #[cfg(test)]
@@ -158,29 +245,60 @@ mod tests {
     use super::*;
     use karmada_apimachinery::json;
 
+    fn read(stored: &Value) -> StoredObject {
+        StoredObject::read("a".into(), &Bytes::from(stored.to_string()), 7).unwrap()
+    }
+
     #[test]
-    fn the_version_is_stamped_into_the_metadata_of_the_object_only() {
+    fn the_version_is_written_into_the_metadata_of_the_object_only() {
         let stored =
             json!({"data": {"x": {"metadata": {}}}, "metadata": {"name": "a", "labels": null}});
-        let object = StoredObject::read("a".into(), stored.to_string().as_bytes(), 7).unwrap();
+        let expected = |version: &str| {
+            json!({"data": {"x": {"metadata": {}}},
+                "metadata": {"name": "a", "labels": null, "resourceVersion": version}})
+        };
+        let object = read(&stored);
         assert_eq!(object.head.name, "a");
-        let expected = json!({"data": {"x": {"metadata": {}}},
-            "metadata": {"name": "a", "labels": null, "resourceVersion": "7"}});
-        assert_eq!(object.to_value(), expected);
+        for (object, version) in [(&object, "7"), (&object.restamped(123), "123")] {
+            assert_eq!(object.to_value(), expected(version));
+            let mut out = Vec::new();
+            object.write_to(&mut out);
+            assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected(version));
+            let metadata = json!({"metadata": expected(version)["metadata"]});
+            let mut out = vec![b'{'];
+            object.write_metadata_to(&mut out);
+            out.push(b'}');
+            assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), metadata);
+        }
     }
 
     #[test]
     fn lists_leave_kind_and_version_out() {
         let stored = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a"}, "zeta": 1});
-        let object = StoredObject::read("a".into(), stored.to_string().as_bytes(), 7).unwrap();
-        let bare = format!("{{{}", String::from_utf8_lossy(&object.bare()));
+        let mut out = vec![b'{'];
+        read(&stored).write_bare_to(&mut out);
         let expected = json!({"metadata": {"name": "a", "resourceVersion": "7"}, "zeta": 1});
-        assert_eq!(serde_json::from_str::<Value>(&bare).unwrap(), expected);
+        assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected);
     }
 
     #[test]
     fn an_empty_metadata_map_stays_valid() {
-        let object = StoredObject::read("a".into(), br#"{"metadata":{}}"#, 7).unwrap();
-        assert_eq!(object.to_value(), json!({"metadata": {"resourceVersion": "7"}}));
+        for stored in [r#"{"metadata":{}}"#, r#"{"metadata": { } }"#, "{}"] {
+            let object = StoredObject::read("a".into(), &Bytes::from(stored), 7).unwrap();
+            let expected = json!({"metadata": {"resourceVersion": "7"}});
+            assert_eq!(object.to_value(), expected);
+            let mut out = Vec::new();
+            object.write_to(&mut out);
+            assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_here_is_kept_as_it_is() {
+        let value = json!({"apiVersion": "v1", "data": {}, "kind": "X", "metadata": {"name": "a"}});
+        let text = encode(&value);
+        let object = StoredObject::read("a".into(), &text, 7).unwrap();
+        assert_eq!(object.text.as_ptr(), text.as_ptr());
+        assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), value);
     }
 }

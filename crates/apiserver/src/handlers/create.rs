@@ -74,15 +74,16 @@ pub(crate) async fn create_object(
 }
 
 /// Stamps, prepares, validates and stores.
-async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Value, Status> {
+async fn insert(call: &Call, mut whole: Value, options: &WriteOptions) -> Result<Value, Status> {
     let storage = call.storage()?;
-    let generates = object.name().is_empty()
-        && object.str_at(&["metadata", "generateName"]).is_some_and(|prefix| !prefix.is_empty());
+    let generates = whole.name().is_empty()
+        && whole.str_at(&["metadata", "generateName"]).is_some_and(|prefix| !prefix.is_empty());
     let request = call.attributes();
-    let said_version = object.resource_version().to_owned();
+    let said_version = whole.resource_version().to_owned();
     let chance = &call.state.config.chance;
     for _ in 0..NAME_ATTEMPTS {
-        let mut object = object.clone();
+        // Only a generated name is tried more than once.
+        let mut object = if generates { whole.clone() } else { std::mem::take(&mut whole) };
         if generates {
             let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
             let name = meta::generate_name(prefix, chance);
@@ -131,7 +132,7 @@ async fn insert(call: &Call, object: Value, options: &WriteOptions) -> Result<Va
             return Err(exists(call, &name).await);
         }
     }
-    let prefix = object.str_at(&["metadata", "generateName"]).unwrap_or_default();
+    let prefix = whole.str_at(&["metadata", "generateName"]).unwrap_or_default();
     let mut status = Status::already_exists(&call.served.group_resource(), prefix);
     status.message.push_str(", the server was not able to generate a unique name for the object");
     Err(status)

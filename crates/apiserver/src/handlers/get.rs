@@ -20,6 +20,6 @@ pub(crate) async fn get(call: &Call) -> Answer {
     let Some(kv) = kv else {
         return Err(Status::not_found(&call.served.group_resource(), call.name()));
     };
-    let object = storage.cache.read(&kv).map_err(Status::internal)?;
+    let object = storage.cache.object_of(&kv).map_err(Status::internal)?;
     present::stored(call, StatusCode::OK, &object, form).await
 }

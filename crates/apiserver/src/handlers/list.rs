@@ -229,8 +229,8 @@ async fn from_store(
         (karmada_store::Error::Compacted { .. }, Some(start)) => expired_page(start),
         _ => store_error(error),
     })?;
-    let read = |kv| match storage.cache.read(kv) {
-        Ok(object) => Some(Arc::new(object)),
+    let read = |kv| match storage.cache.object_of(kv) {
+        Ok(object) => Some(object),
         Err(error) => {
             tracing::error!(key = %kv.key, %error, "stored object skipped");
             None

@@ -37,16 +37,17 @@ pub(crate) fn generate_name(prefix: &str, chance: &Chance) -> String {
 
 /// Takes over from the stored object what an update cannot change.
 pub(crate) fn keep_owned(new: &mut Value, old: &Value) {
-    let old_metadata = old.map_at(&["metadata"]).cloned().unwrap_or_default();
+    let nothing = karmada_apimachinery::Map::new();
+    let old_metadata = old.map_at(&["metadata"]).unwrap_or(&nothing);
     let metadata = new.map_at_mut(&["metadata"]);
     if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        copy(metadata, &old_metadata, "uid");
+        copy(metadata, old_metadata, "uid");
     }
-    copy(metadata, &old_metadata, "creationTimestamp");
-    copy(metadata, &old_metadata, "generation");
+    copy(metadata, old_metadata, "creationTimestamp");
+    copy(metadata, old_metadata, "generation");
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if old_metadata.get(field).is_some_and(|value| !value.is_null()) {
-            copy(metadata, &old_metadata, field);
+            copy(metadata, old_metadata, field);
         }
     }
     metadata.remove("selfLink");

@@ -26,8 +26,8 @@ pub(crate) async fn stored(
         && !form.pretty
         && call.served.serves_stored_bytes();
     if as_it_is {
-        let mut bytes = Vec::with_capacity(object.bytes.len() + 1);
-        bytes.extend_from_slice(&object.bytes);
+        let mut bytes = Vec::with_capacity(object.size() + 1);
+        object.write_to(&mut bytes);
         bytes.push(b'\n');
         return Ok(respond::answer(code, bytes, Format::Json));
     }
@@ -267,7 +267,7 @@ fn list_of_bytes(
     metadata: &ListMeta,
 ) -> Response<Body> {
     let bare = served.source == Source::BuiltIn;
-    let size: usize = objects.iter().map(|object| object.bytes.len() + 1).sum();
+    let size: usize = objects.iter().map(|object| object.size() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":[",
@@ -282,9 +282,9 @@ fn list_of_bytes(
         }
         if bare {
             out.push(b'{');
-            out.extend_from_slice(&object.bare());
+            object.write_bare_to(&mut out);
         } else {
-            out.extend_from_slice(&object.bytes);
+            object.write_to(&mut out);
         }
     }
     out.extend_from_slice(b"]}\n");

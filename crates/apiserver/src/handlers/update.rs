@@ -120,9 +120,16 @@ pub(crate) async fn apply(
             let object = create::create_object(call, object, change.options, recording).await?;
             return Ok(Outcome { object, created: true });
         };
-        let mut old = current.value.clone();
-        call.served.from_storage(&mut old).await?;
-        let new = make(Some(&old))?;
+        let served = match call.served.serves_stored_bytes() {
+            true => None,
+            false => {
+                let mut old = current.value.clone();
+                call.served.from_storage(&mut old).await?;
+                Some(old)
+            }
+        };
+        let old = served.as_ref().unwrap_or(&current.value);
+        let new = make(Some(old))?;
         if let Some(object) = attempt(call, name, change, &current, (new, old)).await? {
             return Ok(Outcome { object, created: false });
         }
@@ -136,18 +143,18 @@ async fn attempt(
     name: &str,
     change: &Change<'_>,
     current: &Current,
-    (mut new, old): (Value, Value),
+    (mut new, old): (Value, &Value),
 ) -> Result<Option<Value>, Status> {
     check_preconditions(call, change, current, &new)?;
     let dry_run = change.options.dry_run;
     let asked = &call.target.subresource;
     let attributes = write::admission_attributes(call, Operation::Update, asked, name, dry_run);
-    admission::run::admit(call, &attributes, &mut new, Some(&old)).await?;
+    admission::run::admit(call, &attributes, &mut new, Some(old)).await?;
     let built_in = call.served.is_judged_as_stored();
     if built_in {
         call.served.to_storage(&mut new).await?;
     }
-    let old = if built_in { &current.value } else { &old };
+    let old = if built_in { &current.value } else { old };
     meta::keep_owned(&mut new, old);
     let version = current.kv.mod_revision;
     new.set(&["metadata", "resourceVersion"], version.to_string());

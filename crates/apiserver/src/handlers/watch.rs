@@ -29,6 +29,8 @@ use crate::registry::Source;
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A bookmark is also sent this long before a watch ends.
 const BEFORE_END: Duration = Duration::from_secs(2);
+/// How many bytes of a first list are encoded at a time.
+const LISTED_AT_ONCE: usize = 128 << 10;
 /// How long a list-and-watch waits for the version it names.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -98,15 +100,18 @@ fn timeout(query: &Query, chance: &Chance) -> Result<Duration, Status> {
     })
 }
 
+/// The objects a watch begins with. They are encoded a few at a time: together they may be many.
+struct Listing {
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+    revision: i64,
+    watcher: Watcher,
+    end_marker: bool,
+}
+
 /// How a watch begins.
 enum Start {
     /// With the objects as they are, then what changes.
-    List {
-        objects: Vec<Arc<StoredObject>>,
-        revision: i64,
-        watcher: Watcher,
-        end_marker: bool,
-    },
+    List(Listing),
     Changes(Watcher),
     /// With an error that ends it.
     Failed(Status),
@@ -135,7 +140,8 @@ async fn start(call: &Call, selection: &Selection) -> Result<Start, Status> {
         let progress = call.state.caches.progress();
         let (objects, cached, watcher) = storage.cache.watch_with_list(&selection.prefix);
         let end_marker = call.query.flag("allowWatchBookmarks") == Some(true);
-        return Ok(Start::List { objects, revision: progress.max(cached), watcher, end_marker });
+        let (objects, revision) = (objects.into_iter(), progress.max(cached));
+        return Ok(Start::List(Listing { objects, revision, watcher, end_marker }));
     }
     if version == 0 {
         let (_, _, watcher) = storage.cache.watch_with_list(&selection.prefix);
@@ -177,11 +183,12 @@ impl Drop for Counted {
     }
 }
 
-/// An event of a watch: what happened to which object, and the change it was, if it was one.
-type Seen = (EventType, Arc<StoredObject>, Option<Arc<Change>>);
+/// An event of a watch: what happened to which object.
+type Seen = (EventType, Arc<StoredObject>);
 
 enum Phase {
     Begin(Start),
+    List(Listing),
     Follow(Watcher, Interval),
     End,
 }
@@ -194,6 +201,7 @@ fn events(follower: Follower, start: Start) -> impl Stream<Item = Bytes> + Send 
         |(mut follower, phase, counted)| async move {
             let (chunk, phase) = match phase {
                 Phase::Begin(start) => follower.begin(start).await,
+                Phase::List(listing) => follower.list(listing).await,
                 Phase::Follow(watcher, clock) => follower.follow(watcher, clock).await,
                 Phase::End => return None,
             };
@@ -204,27 +212,36 @@ fn events(follower: Follower, start: Start) -> impl Stream<Item = Bytes> + Send 
 
 impl Follower {
     async fn begin(&mut self, start: Start) -> (Bytes, Phase) {
-        let mut out = Vec::new();
-        let phase = match start {
-            Start::Failed(status) => {
-                out.extend_from_slice(&error_event(&status));
-                Phase::End
+        match start {
+            Start::Failed(status) => (error_event(&status), Phase::End),
+            Start::Changes(watcher) => (Bytes::new(), self.following(watcher)),
+            Start::List(listing) => self.list(listing).await,
+        }
+    }
+
+    async fn list(&mut self, mut listing: Listing) -> (Bytes, Phase) {
+        let mut seen = Vec::new();
+        let mut size = 0;
+        while size < LISTED_AT_ONCE
+            && let Some(object) = listing.objects.next()
+        {
+            if self.selection.matches(&object) {
+                size += object.size();
+                seen.push((EventType::Added, object));
             }
-            Start::Changes(watcher) => self.following(watcher),
-            Start::List { objects, revision, watcher, end_marker } => {
-                let seen = objects.into_iter().filter(|object| self.selection.matches(object));
-                let seen = seen.map(|object| (EventType::Added, object, None)).collect();
-                match self.lines(seen).await {
-                    Ok(lines) => out.extend_from_slice(&lines),
-                    Err(status) => return (error_event(&status), Phase::End),
-                }
-                if end_marker {
-                    out.extend_from_slice(&self.bookmark(revision, true));
-                }
-                self.following(watcher)
-            }
+        }
+        let lines = match self.lines(seen).await {
+            Ok(lines) => lines,
+            Err(status) => return (error_event(&status), Phase::End),
         };
-        (out.into(), phase)
+        if listing.objects.len() > 0 {
+            return (lines, Phase::List(listing));
+        }
+        let mut lines = Vec::from(lines);
+        if listing.end_marker {
+            lines.extend_from_slice(&self.bookmark(listing.revision, true));
+        }
+        (lines.into(), self.following(listing.watcher))
     }
 
     fn following(&self, watcher: Watcher) -> Phase {
@@ -269,34 +286,30 @@ impl Follower {
         let mut seen = Vec::new();
         for change in changes {
             if let Some((kind, object)) = change.seen_by(|object| self.selection.matches(object)) {
-                seen.push((kind, object, Some(change.clone())));
+                seen.push((kind, object));
             }
         }
         seen
     }
 
-    /// The events as lines; the plain form of a change is encoded once for all watchers.
+    /// The events as lines; what can be sent as it is stored is not parsed.
     async fn lines(&mut self, seen: Vec<Seen>) -> Result<Bytes, Status> {
-        let mut out = Vec::new();
-        if self.form.shape == Shape::Object && self.call.served.serves_stored_bytes() {
-            let alone = seen.len() == 1;
-            for (kind, object, change) in seen {
-                let line = match change {
-                    Some(change) => change.encode(kind, &object),
-                    None => encode_event(kind.as_str(), &object.bytes),
-                };
-                if alone {
-                    return Ok(line);
-                }
-                out.extend_from_slice(&line);
+        let mut out = Vec::with_capacity(seen.iter().map(|(_, object)| object.size() + 40).sum());
+        let shape = self.form.shape;
+        if self.call.served.serves_stored_bytes() && !matches!(shape, Shape::Table(_)) {
+            for (kind, object) in seen {
+                encode_event(&mut out, kind.as_str(), |out| match shape {
+                    Shape::PartialMetadata(version) => write_partial(out, &object, version),
+                    _ => object.write_to(out),
+                });
             }
             return Ok(out.into());
         }
-        let mut values: Vec<Value> = seen.iter().map(|(_, object, _)| object.to_value()).collect();
+        let mut values: Vec<Value> = seen.iter().map(|(_, object)| object.to_value()).collect();
         self.call.served.all_from_storage(&mut values).await?;
-        for ((kind, ..), value) in seen.iter().zip(values) {
-            let shown = self.shaped(value);
-            out.extend_from_slice(&encode_event(kind.as_str(), shown.to_string().as_bytes()));
+        for ((kind, _), value) in seen.iter().zip(values) {
+            let shown = self.shaped(value).to_string();
+            encode_event(&mut out, kind.as_str(), |out| out.extend_from_slice(shown.as_bytes()));
         }
         Ok(out.into())
     }
@@ -324,10 +337,25 @@ impl Follower {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let shown = self.shaped(object);
-        encode_event("BOOKMARK", shown.to_string().as_bytes())
+        encode("BOOKMARK", &shown)
     }
 }
 
 fn error_event(status: &Status) -> Bytes {
-    encode_event("ERROR", status.to_value().to_string().as_bytes())
+    encode("ERROR", &status.to_value())
+}
+
+fn encode(kind: &str, object: &Value) -> Bytes {
+    let (mut out, text) = (Vec::new(), object.to_string());
+    encode_event(&mut out, kind, |out| out.extend_from_slice(text.as_bytes()));
+    out.into()
+}
+
+/// What [`present::partial`] makes of an object, without parsing it.
+fn write_partial(out: &mut Vec<u8>, object: &StoredObject, version: &str) {
+    let head =
+        format!("{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/{version}\",");
+    out.extend_from_slice(head.as_bytes());
+    object.write_metadata_to(out);
+    out.push(b'}');
 }

@@ -11,6 +11,7 @@ use karmada_apimachinery::status::{Cause, Details, Status};
 use karmada_store::{Error, Expect, KeyValue};
 
 use crate::admission::{Attributes, Operation};
+use crate::cache;
 use crate::call::Call;
 use crate::registry::{Served, Storage};
 
@@ -22,6 +23,8 @@ pub(crate) struct Current {
     pub(crate) kv: KeyValue,
     /// In the stored version, with its resource version.
     pub(crate) value: Value,
+    /// Whether it reads differently from what is stored.
+    completed: bool,
 }
 
 /// Reads the object a call names, in its stored version.
@@ -43,8 +46,8 @@ pub(crate) async fn load_from(
     let Some(kv) = call.state.store.get(&key, None).await.map_err(store_error)? else {
         return Ok(None);
     };
-    let value = storage.cache.read(&kv).map_err(Status::internal)?.to_value();
-    Ok(Some(Current { kv, value }))
+    let object = storage.cache.object_of(&kv).map_err(Status::internal)?;
+    Ok(Some(Current { kv, value: object.to_value(), completed: object.completed }))
 }
 
 /// Reads an object that must be there.
@@ -58,10 +61,9 @@ pub(crate) async fn load_existing(
 }
 
 /// The bytes an object is stored as: without its version, which is the store's own.
-pub(crate) fn encode_for_store(value: &Value) -> Bytes {
-    let mut value = value.clone();
+fn encode_for_store(value: &mut Value) -> Bytes {
     value.remove_at(&["metadata", "resourceVersion"]);
-    Bytes::from(value.to_string())
+    cache::encode(value)
 }
 
 /// The largest object that is kept.
@@ -85,10 +87,10 @@ pub(crate) enum Written {
 pub(crate) async fn insert(
     call: &Call,
     storage: &Storage,
-    object: Value,
+    mut object: Value,
 ) -> Result<Written, Status> {
     let key = storage.key(object.namespace(), object.name());
-    let bytes = checked_size(encode_for_store(&object))?;
+    let bytes = checked_size(encode_for_store(&mut object))?;
     match call.state.store.put(&key, bytes, Expect::Absent).await {
         Ok(kv) => Ok(Written::Stored(reread(call, storage, object, &kv).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
@@ -99,8 +101,8 @@ pub(crate) async fn insert(
 /// A written object as it is read from now on.
 async fn reread(call: &Call, storage: &Storage, object: Value, kv: &KeyValue) -> Value {
     let object = settled(call, object, kv.mod_revision).await;
-    match storage.cache.read(kv) {
-        Ok(read) if storage.cache.completes() => read.to_value(),
+    match storage.cache.object_of(kv) {
+        Ok(read) if read.completed => read.to_value(),
         _ => object,
     }
 }
@@ -109,12 +111,12 @@ async fn reread(call: &Call, storage: &Storage, object: Value, kv: &KeyValue) ->
 pub(crate) async fn replace(
     call: &Call,
     current: &Current,
-    object: Value,
+    mut object: Value,
 ) -> Result<Written, Status> {
     if is_stored_like_this(&object, current) {
         return Ok(Written::Stored(current.value.clone()));
     }
-    let bytes = checked_size(encode_for_store(&object))?;
+    let bytes = checked_size(encode_for_store(&mut object))?;
     let expect = Expect::ModRevision(current.kv.mod_revision);
     match call.state.store.put(&current.kv.key, bytes, expect).await {
         Ok(kv) => Ok(Written::Stored(reread(call, call.storage()?, object, &kv).await)),
@@ -125,6 +127,9 @@ pub(crate) async fn replace(
 
 /// Whether a write would change nothing but times of managed fields.
 fn is_stored_like_this(object: &Value, current: &Current) -> bool {
+    if !current.completed && object.resource_version() == current.value.resource_version() {
+        return same_ignoring_timestamps(object, &current.value);
+    }
     let Ok(stored) = serde_json::from_slice::<Value>(&current.kv.value) else { return false };
     let stored = stamped(stored, current.kv.mod_revision);
     let object = stamped(object.clone(), current.kv.mod_revision);

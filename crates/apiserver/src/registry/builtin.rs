@@ -212,7 +212,9 @@ fn completion(resource: &'static Resource) -> Option<Transform> {
     let completed = COMPLETED.contains(&(resource.group, resource.kind));
     completed.then(|| {
         Arc::new(|object: &mut Value| {
+            let before = object.clone();
             defaults::apply(resource.group, resource.version, resource.kind, object);
+            *object != before
         }) as _
     })
 }

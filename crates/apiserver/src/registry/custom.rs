@@ -101,7 +101,7 @@ impl Custom {
         let transform = Arc::new(move |object: &mut Value| {
             let version = object.gvk().version;
             let own = former.iter().find(|former| former.version == version);
-            own.unwrap_or(&stored).shape_stored(object);
+            own.unwrap_or(&stored).shape_stored(object)
         });
         Some(Reading { transform: Some(transform), fields, observe: None })
     }
@@ -294,8 +294,8 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
 }
 
 fn metadata_errors(new: &Value, old: &Value) -> Vec<FieldError> {
-    let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or_default();
-    names::validate_object_meta_update(&metadata(new), &metadata(old), &Path::new("metadata"))
+    let [new, old] = [new, old].map(|object| object.get("metadata").unwrap_or(&Value::Null));
+    names::validate_object_meta_update(new, old, &Path::new("metadata"))
 }
 
 impl Strategy for Custom {

@@ -19,7 +19,7 @@ use super::request::{Subject, View};
 use crate::call::Call;
 
 pub(crate) use compiled::{Compiled, Policies};
-pub(crate) use mutating::{Round, mutate};
+pub(crate) use mutating::{Round, may_mutate, mutate};
 pub(crate) use validating::validate;
 
 const GROUP: &str = "admissionregistration.k8s.io";

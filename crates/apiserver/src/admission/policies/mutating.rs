@@ -1,12 +1,13 @@
 //! MutatingAdmissionPolicy: expressions that change an object before it is stored.
 
+use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::status::{Cause, Details, Status};
 use karmada_apimachinery::{Value, patch};
 use karmada_cel::Budget;
 
 use super::compiled::Mutation;
-use super::{Applies, BUDGET, InForce, Variables, applies, in_force, merge, wanted};
+use super::{Applies, BUDGET, GROUP, InForce, Variables, applies, in_force, merge, wanted};
 use crate::admission::request::Subject;
 use crate::admission::{Attributes, Operation};
 use crate::call::Call;
@@ -16,6 +17,13 @@ use crate::call::Call;
 pub(crate) enum Round {
     First,
     Second,
+}
+
+const BINDINGS: &str = "mutatingadmissionpolicybindings";
+
+/// Whether there are policies in force at all.
+pub(crate) fn may_mutate(call: &Call) -> bool {
+    !call.state.objects.list(&GroupResource::new(GROUP, BINDINGS), None).is_empty()
 }
 
 /// Lets all policies in force change an object.
@@ -29,7 +37,7 @@ pub(crate) async fn mutate(
     if attributes.operation == Operation::Delete {
         return Ok(());
     }
-    let pairs = in_force(call, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
+    let pairs = in_force(call, "mutatingadmissionpolicies", BINDINGS);
     for pair in &pairs {
         let again = pair.policy.spec.str_at(&["reinvocationPolicy"]) == Some("IfNeeded");
         if round == Round::Second && !again {

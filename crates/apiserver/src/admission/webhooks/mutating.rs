@@ -23,6 +23,10 @@ pub(crate) fn mutating(call: &Call) -> Mutating {
 }
 
 impl Mutating {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
+    }
+
     /// Asks every webhook that wants to be asked.
     pub(crate) async fn run(
         &mut self,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use jiff::Timestamp;
+use karmada_apimachinery::Value;
 use karmada_apimachinery::status::Status;
 use parking_lot::Mutex;
 
@@ -17,6 +18,27 @@ use crate::registry::{Served, Source, Storage};
 use crate::routes::Target;
 use crate::state::State;
 
+/// The body of a request.
+#[derive(Clone)]
+pub(crate) enum Sent {
+    Text(Bytes),
+    /// From a client of the same process.
+    Tree(Arc<Value>),
+}
+
+impl Sent {
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    pub(crate) fn text(&self) -> Bytes {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Tree(tree) => Bytes::from(tree.to_string()),
+        }
+    }
+}
+
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
     pub(crate) target: Target,
@@ -24,7 +46,9 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) user: Arc<Identity>,
     pub(crate) served: Arc<Served>,
-    pub(crate) body: Bytes,
+    pub(crate) body: Sent,
+    /// Whether the answer may be a tree for a reader of the same process.
+    pub(crate) hands_over: bool,
     warnings: Mutex<Vec<String>>,
     record: Option<Arc<Record>>,
 }
@@ -35,10 +59,10 @@ impl Call {
         (target, query, headers): (Target, Query, HeaderMap),
         (user, record): (Arc<Identity>, Option<Arc<Record>>),
         served: Arc<Served>,
-        body: Bytes,
+        (body, hands_over): (Sent, bool),
     ) -> Self {
         let warnings = Mutex::default();
-        Self { state, target, query, headers, user, served, body, warnings, record }
+        Self { state, target, query, headers, user, served, body, hands_over, warnings, record }
     }
 
     /// The same request, about another resource of the same namespace.
@@ -51,6 +75,7 @@ impl Call {
             user: self.user.clone(),
             served,
             body: self.body.clone(),
+            hands_over: false,
             warnings: Mutex::default(),
             record: self.record.clone(),
         }

@@ -11,7 +11,7 @@ use karmada_apimachinery::protobuf;
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::status::Status;
 
-use crate::call::Call;
+use crate::call::{Call, Sent};
 use crate::handlers::options::FieldValidation;
 use crate::http::negotiate::{self, Format};
 
@@ -51,11 +51,19 @@ pub(crate) fn decode_as(
     if format == Format::Protobuf {
         return decode_protobuf(call, gvk, schema);
     }
-    let read = match format {
-        Format::Yaml => decode::yaml(&call.body, schema),
-        _ => decode::json(&call.body, schema),
+    let decoded = match &call.body {
+        Sent::Tree(tree) => {
+            let problems = decode::unknown_fields(tree, schema);
+            Decoded { value: (**tree).clone(), problems }
+        }
+        Sent::Text(text) => {
+            let read = match format {
+                Format::Yaml => decode::yaml(text, schema),
+                _ => decode::json(text, schema),
+            };
+            read.map_err(|error| unrecognized(gvk, &error, text, format))?
+        }
     };
-    let decoded = read.map_err(|error| unrecognized(gvk, &error, &call.body, format))?;
     check_type(&SaidType::of(&decoded.value), gvk)?;
     let resets = managed::asks_for_reset(&decoded.value);
     let mut object = normalised(decoded.value, schema, gvk)?;
@@ -231,13 +239,9 @@ fn decode_custom(
     format: Format,
     validation: FieldValidation,
 ) -> Result<Value, Status> {
-    let read = match format {
-        Format::Yaml => decode::yaml_untyped(&call.body),
-        _ => decode::json_untyped(&call.body),
-    };
-    let Decoded { value, mut problems } =
-        read.map_err(|error| unrecognized(gvk, &error, &call.body, format))?;
-    check_custom_type(&value, gvk, &call.body)?;
+    let Decoded { value, mut problems } = read_untyped(call, format)
+        .map_err(|error| unrecognized(gvk, &error, &call.body.text(), format))?;
+    check_custom_type(&value, gvk, call)?;
     let (mut object, unknown) =
         call.served.strategy.shape(value).map_err(|why| cannot_handle(gvk, &gvk.kind, &why))?;
     problems.extend(unknown);
@@ -246,8 +250,20 @@ fn decode_custom(
     Ok(object)
 }
 
-fn check_custom_type(value: &Value, expected: &Gvk, body: &[u8]) -> Result<(), Status> {
+/// Reads the body without a schema.
+pub(crate) fn read_untyped(call: &Call, format: Format) -> Result<Decoded, SyntaxError> {
+    match (&call.body, format) {
+        (Sent::Tree(tree), _) => {
+            Ok(Decoded { value: (**tree).clone(), problems: Problems::default() })
+        }
+        (Sent::Text(text), Format::Yaml) => decode::yaml_untyped(text),
+        (Sent::Text(text), _) => decode::json_untyped(text),
+    }
+}
+
+fn check_custom_type(value: &Value, expected: &Gvk, call: &Call) -> Result<(), Status> {
     if value.kind().is_empty() {
+        let body = &call.body.text();
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{}' ({})",
             expected.kind,
@@ -290,10 +306,9 @@ pub(crate) fn decode_delete_options(call: &Call) -> Result<Option<Value>, Status
     let schema = karmada_kinds::schema::of("", "v1", "DeleteOptions");
     let value = match (format, schema) {
         (Format::Protobuf, Some(schema)) => return decode_protobuf(call, &gvk, schema).map(Some),
-        (Format::Yaml, _) => decode::yaml_untyped(&call.body),
-        _ => decode::json_untyped(&call.body),
+        _ => read_untyped(call, format),
     };
-    let value = value.map_err(|error| unrecognized(&gvk, &error, &call.body, format))?.value;
+    let value = value.map_err(|error| unrecognized(&gvk, &error, &call.body.text(), format))?.value;
     if !matches!(value.kind(), "" | "DeleteOptions") {
         return Err(Status::bad_request(format!(
             "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
@@ -311,8 +326,9 @@ pub(crate) fn decode_delete_options(call: &Call) -> Result<Option<Value>, Status
 
 /// Reads a protobuf body; its envelope says what it is.
 fn decode_protobuf(call: &Call, gvk: &Gvk, schema: Cursor<'_>) -> Result<Value, Status> {
+    let body = call.body.text();
     let unreadable = |error: &dyn std::fmt::Display| {
-        let error = if protobuf::is_enveloped(&call.body) {
+        let error = if protobuf::is_enveloped(&body) {
             error.to_string()
         } else {
             format!("{error}, expected prefix [107 56 115 0]")
@@ -320,10 +336,10 @@ fn decode_protobuf(call: &Call, gvk: &Gvk, schema: Cursor<'_>) -> Result<Value, 
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {error} ({})",
             gvk.kind,
-            summary(&call.body)
+            summary(&body)
         ))
     };
-    let value = karmada_kinds::schema::decode_protobuf(&call.body).map_err(|e| unreadable(&e))?;
+    let value = karmada_kinds::schema::decode_protobuf(&body).map_err(|e| unreadable(&e))?;
     if gvk.kind != "DeleteOptions" {
         let said = SaidType {
             api_version: Some(value.api_version().to_owned()),

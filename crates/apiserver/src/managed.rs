@@ -1,18 +1,19 @@
 //! Who owns which field: `managedFields` of plain writes, and server-side apply.
 
+use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::managed::{self, Versions, WriteContext};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::status::Status;
-use karmada_apimachinery::{Value, decode};
 use karmada_kinds::ownership;
 
 use crate::call::Call;
+use crate::codec;
 use crate::handlers::options::{FieldValidation, WriteOptions};
 use crate::handlers::update::{self, Change};
 use crate::handlers::{Answer, patch};
-use crate::http::negotiate::Representation;
+use crate::http::negotiate::{Format, Representation};
 use crate::registry::{Served, Source};
 
 /// The versions of the resource a call is about.
@@ -144,7 +145,7 @@ pub(crate) async fn apply_patch(
 
 /// The object a client applies.
 fn read_patch(call: &Call, validation: FieldValidation) -> Result<Value, Status> {
-    let decoded = decode::yaml_untyped(&call.body)
+    let decoded = codec::read_untyped(call, Format::Yaml)
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
     let (wanted, problems) = (decoded.value, decoded.problems);
     if !problems.is_empty() {

@@ -13,7 +13,7 @@ use karmada_apimachinery::status::{Details, Status};
 
 use crate::audit::Record;
 use crate::auth::{Identity, PeerCerts, authorize, impersonation};
-use crate::call::{self, Call};
+use crate::call::{self, Call, Sent};
 use crate::http::body::{self, Body};
 use crate::http::filters::{self, Seat};
 use crate::http::negotiate::{self, Offer, Transforms};
@@ -312,22 +312,26 @@ async fn run(
 ) -> Response<Body> {
     let Arrived { mut parts, query, target, user, record } = request;
     let headers = std::mem::take(&mut parts.headers);
-    let bytes = if parts.method == Method::GET {
-        Ok(Bytes::new())
-    } else {
-        filters::read_body(body, &headers, state.config.max_body).await
+    let handed = parts.extensions.remove::<karmada_handover::Sent>();
+    // The audit log reads answers as text.
+    let hands_over = handed.is_some() && record.is_none();
+    let sent = match handed.and_then(|handed| handed.body) {
+        Some(tree) => Ok(Sent::Tree(tree)),
+        None if parts.method == Method::GET => Ok(Sent::Text(Bytes::new())),
+        None => filters::read_body(body, &headers, state.config.max_body).await.map(Sent::Text),
     };
-    let bytes = match bytes {
-        Ok(bytes) => bytes,
+    let sent = match sent {
+        Ok(sent) => sent,
         Err(status) => return respond::refusal(&status, form),
     };
     if let Some(record) = &record {
-        record.request(&headers, &bytes);
+        record.request(&headers, &sent.text());
     }
     let long_running = is_long_running(&target);
     let is_subresource = !target.subresource.is_empty();
     let deprecation = served.deprecation.clone();
-    let call = Call::new(state.clone(), (target, query, headers), (user, record), served, bytes);
+    let head = (target, query, headers);
+    let call = Call::new(state.clone(), head, (user, record), served, (sent, hands_over));
     let work = async {
         if is_subresource { subresources::handle(call).await } else { handlers::handle(call).await }
     };

@@ -9,6 +9,7 @@ use http::{Method, Request, header};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::{Value, json};
+use karmada_handover::{Sent, Watched};
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +18,7 @@ use crate::connect::Client;
 use crate::error::{ApiError, Error, Result};
 use crate::object::Object;
 use crate::request::{Query, path};
-use crate::watch::{WatchStream, events};
+use crate::watch::{WatchStream, events, handed_events};
 
 const JSON: &str = "application/json";
 
@@ -155,11 +156,19 @@ impl Api {
     ) -> Result<Value> {
         let request =
             Request::builder().method(method).uri(path).header(header::ACCEPT, self.accept());
+        let beside = self.client.is_beside();
         let request = match content {
+            None if beside => request.extension(Sent::default()).body(Body::empty()),
             None => request.body(Body::empty()),
-            Some((content_type, value)) => request
-                .header(header::CONTENT_TYPE, content_type)
-                .body(Body::from(value.to_string().into_bytes())),
+            Some((content_type, value)) => {
+                let request = request.header(header::CONTENT_TYPE, content_type);
+                if beside {
+                    let sent = Sent { body: Some(Arc::new(value.clone())) };
+                    request.extension(sent).body(Body::empty())
+                } else {
+                    request.body(Body::from(value.to_string().into_bytes()))
+                }
+            }
         };
         let request = request.map_err(|error| Error::transport(path, error))?;
         self.client.request_json(request).await
@@ -287,9 +296,17 @@ impl Api {
             // Servers that compress each event on its own are not understood by all decoders.
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty());
-        let request = request.map_err(|error| Error::transport(path.as_str(), error))?;
-        let response = self.client.send(request).await?;
-        let events = events(response.into_body(), format!("watch {path}"));
+        let mut request = request.map_err(|error| Error::transport(path.as_str(), error))?;
+        if self.client.is_beside() {
+            request.extensions_mut().insert(Sent::default());
+        }
+        let mut response = self.client.send(request).await?;
+        let attempt = format!("watch {path}");
+        let watched = response.extensions_mut().remove::<Watched>();
+        let events = match watched.and_then(|watched| watched.take()) {
+            Some(handed) => handed_events(handed, attempt),
+            None => events(response.into_body(), attempt),
+        };
         Ok(match self.client.warden() {
             Some(warden) => until(events, warden.watch_end()),
             None => events,

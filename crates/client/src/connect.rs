@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
@@ -12,6 +13,7 @@ use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
+use karmada_handover::Answered;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tower::{BoxError, Service, ServiceBuilder};
@@ -33,17 +35,23 @@ pub trait Warden: Send + Sync + 'static {
     fn watch_end(&self) -> BoxFuture<'static, ()>;
 }
 
+/// A server that is called, not connected to. It answers when the answer is whole.
+type Direct =
+    dyn Fn(Request<Body>) -> BoxFuture<'static, Result<Response<Bytes>, BoxError>> + Send + Sync;
+
 /// A connection to one API server. Cloning is cheap and shares it.
 #[derive(Clone)]
 pub struct Client {
     kube: kube::Client,
     user_agent: Option<HeaderValue>,
     warden: Option<Arc<dyn Warden>>,
+    /// Set where the server takes and gives objects as they are instead of as text.
+    direct: Option<Arc<Direct>>,
 }
 
 impl Client {
     pub fn new(kube: kube::Client) -> Self {
-        Self { kube, user_agent: None, warden: None }
+        Self { kube, user_agent: None, warden: None, direct: None }
     }
 
     /// Lets every request go through `warden`; those made through [`Client::kube`] do not.
@@ -68,6 +76,34 @@ impl Client {
         B::Error: Into<BoxError>,
     {
         Self::new(kube::Client::new(service, "default"))
+    }
+
+    /// Calls an API server of the same process that takes and gives objects as they are: nothing becomes
+    /// text on the way. The service must understand [`karmada_handover`].
+    pub fn beside<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let own = service.clone();
+        let direct = move |request: Request<Body>| {
+            let answer = own.clone().call(request);
+            let whole = async move {
+                let (parts, body) = answer.await.map_err(Into::into)?.into_parts();
+                let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
+                Ok(Response::from_parts(parts, bytes))
+            };
+            whole.boxed()
+        };
+        Self { direct: Some(Arc::new(direct)), ..Self::in_process(service) }
+    }
+
+    /// Whether objects are handed over as they are.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.direct.is_some()
     }
 
     pub fn from_config(mut config: kube::Config) -> Result<Self> {
@@ -166,23 +202,44 @@ impl Client {
 
     /// Sends a request and returns the whole answer, or the error it carries.
     pub async fn request_bytes(&self, request: Request<Body>) -> Result<Bytes> {
-        let attempt = describe(request.method(), request.uri().path());
-        let response = self.send(request).await?;
-        let body = response.into_body().collect().await;
-        Ok(body.map_err(|error| Error::transport(attempt, error))?.to_bytes())
+        self.request_whole(request).await.map(Response::into_body)
     }
 
     pub async fn request_json(&self, request: Request<Body>) -> Result<Value> {
         let attempt = describe(request.method(), request.uri().path());
-        let bytes = self.request_bytes(request).await?;
-        serde_json::from_slice(&bytes).map_err(|source| Error::Decode { attempt, source })
+        let mut response = self.request_whole(request).await?;
+        if let Some(answered) = response.extensions_mut().remove::<Answered>() {
+            return Ok(answered.into_value());
+        }
+        serde_json::from_slice(response.body()).map_err(|source| Error::Decode { attempt, source })
+    }
+
+    async fn request_whole(&self, mut request: Request<Body>) -> Result<Response<Bytes>> {
+        let attempt = describe(request.method(), request.uri().path());
+        let failed = |error| Error::transport(attempt.as_str(), error);
+        let (None, Some(direct)) = (&self.warden, &self.direct) else {
+            let (parts, body) = self.send(request).await?.into_parts();
+            let body = body.collect().await.map_err(|error| failed(error.into()))?;
+            return Ok(Response::from_parts(parts, body.to_bytes()));
+        };
+        self.sign(&mut request);
+        let response = direct(request).await.map_err(failed)?;
+        let status = response.status();
+        if is_refusal(status) {
+            return Err(Error::Api(Box::new(refusal(status, response.body()))));
+        }
+        Ok(response)
+    }
+
+    fn sign(&self, request: &mut Request<Body>) {
+        if let Some(name) = &self.user_agent {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| name.clone());
+        }
     }
 
     /// Sends a request and returns its answer once it is known to be no error.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>> {
-        if let Some(name) = &self.user_agent {
-            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| name.clone());
-        }
+        self.sign(&mut request);
         let attempt = describe(request.method(), request.uri().path());
         let response = match &self.warden {
             Some(warden) => warden.send(request, &self.kube).await,
@@ -190,13 +247,17 @@ impl Client {
         };
         let response = response.map_err(|error| Error::transport(attempt.as_str(), error))?;
         let status = response.status();
-        if !status.is_client_error() && !status.is_server_error() {
+        if !is_refusal(status) {
             return Ok(response);
         }
         let body = response.into_body().collect().await;
         let body = body.map_err(|error| Error::transport(attempt, error))?.to_bytes();
         Err(Error::Api(Box::new(refusal(status, &body))))
     }
+}
+
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }
 
 fn describe(method: &Method, path: &str) -> String {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectMutExt;
+use karmada_handover::{Shown, with_version};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -60,6 +61,8 @@ pub struct Object {
     gvk: Gvk,
     meta: Meta,
     bytes: Bytes,
+    /// Where the version belongs in the text, if it is not there.
+    version_at: Option<usize>,
     parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -82,7 +85,23 @@ impl Object {
             }
             _ => gvk.clone(),
         };
-        Ok(Self { gvk, meta: head.metadata, bytes, parsed: OnceLock::new() })
+        Ok(Self { gvk, meta: head.metadata, bytes, version_at: None, parsed: OnceLock::new() })
+    }
+
+    /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
+    /// the server, not a copy.
+    pub fn shared(shown: &Arc<dyn Shown>) -> serde_json::Result<Arc<Self>> {
+        let known = shown.made().get().and_then(|made| made.clone().downcast::<Self>().ok());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut object = Self::from_bytes(shown.text().clone(), &Gvk::default())?;
+        object.meta.resource_version = shown.revision().to_string();
+        object.version_at = Some(shown.version_at());
+        let object = Arc::new(object);
+        // Whoever was faster keeps its own.
+        drop(shown.made().set(object.clone()));
+        Ok(object)
     }
 
     pub fn from_value(value: &Value) -> serde_json::Result<Self> {
@@ -97,7 +116,8 @@ impl Object {
             Err(shared) => (shared.gvk.clone(), shared.meta.clone()),
         };
         (meta.labels, meta.annotations, meta.creation_timestamp) = Default::default();
-        Arc::new(Self { gvk, meta, bytes: Bytes::new(), parsed: OnceLock::new() })
+        let (bytes, version_at) = (Bytes::new(), None);
+        Arc::new(Self { gvk, meta, bytes, version_at, parsed: OnceLock::new() })
     }
 
     pub fn gvk(&self) -> &Gvk {
@@ -128,13 +148,25 @@ impl Object {
         self.meta.deletion_timestamp.is_some()
     }
 
+    /// The text of the object. The version may be missing in it; [`Object::read`] knows it.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
+    /// Reads the object as a type of its own, without keeping the result.
+    pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        match self.version_at {
+            None => serde_json::from_slice(&self.bytes),
+            Some(at) => {
+                let text = with_version(&self.bytes, at, &self.meta.resource_version);
+                serde_json::from_slice(&text)
+            }
+        }
+    }
+
     /// Parses the whole object. The tree names its kind even if the text does not.
     pub fn value(&self) -> Value {
-        let mut value: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let mut value: Value = self.read().unwrap_or_default();
         value.set_default(&["apiVersion"], self.gvk.api_version());
         value.set_default(&["kind"], self.gvk.kind.as_str());
         value
@@ -146,7 +178,7 @@ impl Object {
         if let Some(kept) = self.parsed.get().and_then(|kept| kept.clone().downcast().ok()) {
             return Ok(kept);
         }
-        let parsed = Arc::new(serde_json::from_slice::<T>(&self.bytes)?);
+        let parsed = Arc::new(self.read::<T>()?);
         // Whoever was faster keeps its own.
         drop(self.parsed.set(parsed.clone()));
         Ok(parsed)

@@ -8,6 +8,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use http_body_util::BodyExt;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvk;
+use karmada_handover::{Event, Shown};
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -37,20 +38,48 @@ pub enum WatchEvent {
 /// The events of one watch. It ends when the server ends it, and after its first error.
 pub type WatchStream = BoxStream<'static, Result<WatchEvent>>;
 
-pub(crate) fn events(body: Body, attempt: String) -> WatchStream {
-    let broken = attempt.clone();
-    let chunks = body
-        .into_data_stream()
-        .map_err(move |error| Error::transport(format!("{broken}: read events"), error));
-    let lines = lines(chunks, attempt.clone());
-    let events = lines.map(move |line| line.and_then(|line| parse(&line, &attempt)));
-    // An error ends the stream, so that nobody goes on behind a gap.
+/// The events a server of the same process hands over.
+pub(crate) fn handed_events(
+    handed: BoxStream<'static, Vec<Event>>,
+    attempt: String,
+) -> WatchStream {
+    let events = handed.flat_map(stream::iter).map(move |event| {
+        let read = |shown: &Arc<dyn Shown>| {
+            Object::shared(shown)
+                .map_err(|source| Error::Decode { attempt: attempt.clone(), source })
+        };
+        Ok(match event {
+            Event::Added(shown) => WatchEvent::Added(read(&shown)?),
+            Event::Modified(shown) => WatchEvent::Modified(read(&shown)?),
+            Event::Deleted(shown) => WatchEvent::Deleted(read(&shown)?),
+            Event::Bookmark { revision, initial_events_end } => {
+                WatchEvent::Bookmark { resource_version: revision.to_string(), initial_events_end }
+            }
+            Event::Failed(status) => {
+                return Err(Error::Api(Box::new(ApiError::from_status(&status, 500))));
+            }
+        })
+    });
+    until_error(events)
+}
+
+/// An error ends the stream, so that nobody goes on behind a gap.
+fn until_error(events: impl Stream<Item = Result<WatchEvent>> + Send + 'static) -> WatchStream {
     let ended = events.scan(false, |failed, event| {
         let next = if *failed { None } else { Some(event) };
         *failed = next.as_ref().is_some_and(Result::is_err);
         futures::future::ready(next)
     });
     ended.boxed()
+}
+
+pub(crate) fn events(body: Body, attempt: String) -> WatchStream {
+    let broken = attempt.clone();
+    let chunks = body
+        .into_data_stream()
+        .map_err(move |error| Error::transport(format!("{broken}: read events"), error));
+    let lines = lines(chunks, attempt.clone());
+    until_error(lines.map(move |line| line.and_then(|line| parse(&line, &attempt))))
 }
 
 fn lines(

@@ -179,7 +179,9 @@ impl Plane {
         let config = Config { role: Role::Member, ..Config::default() };
         let trust = self.pki.trust(tokens)?;
         let server = Server::builder(config, Arc::new(Memory::new()), trust).start().await?;
-        let client = client_of(&server, "karmada");
+        // Members are elsewhere: what goes to them becomes text.
+        let identity = Identity::new("karmada", ["system:masters", "system:authenticated"]);
+        let client = Client::in_process(server.handle().acting_as(identity));
         self.servers.push(server);
         self.join(name, client).await
     }
@@ -290,7 +292,7 @@ fn authority(name: &str) -> anyhow::Result<Arc<Pki>> {
 
 fn client_of(server: &Server, name: &str) -> Client {
     let identity = Identity::new(name, ["system:masters", "system:authenticated"]);
-    Client::in_process(server.handle().acting_as(identity)).with_user_agent(name)
+    Client::beside(server.handle().acting_as(identity)).with_user_agent(name)
 }
 
 fn manager_of(server: &Server, name: &str, shutdown: &Shutdown) -> Manager {

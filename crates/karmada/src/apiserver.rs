@@ -300,7 +300,7 @@ fn start_controllers(
     let identity = Identity::new("system:kube-controller-manager", ["system:masters"]);
     // Compat: what these controllers write carries this name in Kubernetes.
     let client =
-        Client::in_process(server.acting_as(identity)).with_user_agent("kube-controller-manager");
+        Client::beside(server.acting_as(identity)).with_user_agent("kube-controller-manager");
     let clock = Clock::real();
     let authorizer = server.authorizer();
     let keys = Keyring { pki, tokens, authorizer, clock: clock.clone() };

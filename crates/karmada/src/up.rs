@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         hooks.attach(&serving.server.handle());
     }
     let identity = Identity::new("system:karmada", ["system:masters"]);
-    let client = Client::in_process(serving.server.handle().acting_as(identity));
+    let client = Client::beside(serving.server.handle().acting_as(identity));
     karmada_plane::install(&client).await?;
     let members = Members::start(&args.members, &data_dir).await?;
     cluster_proxy::serve(&serving.server.handle(), members.shortcut());
@@ -127,7 +127,7 @@ impl Controllers {
     fn client(&self, component: &str) -> Client {
         let identity = Identity::new(format!("system:{component}"), ["system:masters"]);
         // Compat: these are the managers of fields that upstream's components write.
-        Client::in_process(self.server.acting_as(identity)).with_user_agent(component)
+        Client::beside(self.server.acting_as(identity)).with_user_agent(component)
     }
 
     fn start(&self, shutdown: &Shutdown) {

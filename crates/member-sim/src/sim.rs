@@ -216,7 +216,7 @@ async fn start_server(
 fn manager_of(server: &Server, clock: &Clock, shutdown: &Shutdown) -> Manager {
     let identity = Identity::new("system:kube-controller-manager", ["system:masters"]);
     // Compat: what these controllers write carries this name in Kubernetes.
-    let client = Client::in_process(server.handle().acting_as(identity))
+    let client = Client::beside(server.handle().acting_as(identity))
         .with_user_agent("kube-controller-manager");
     Manager::new(client, clock.clone(), Metrics::default(), shutdown.clone())
 }

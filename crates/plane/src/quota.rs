@@ -35,7 +35,7 @@ pub(crate) async fn charge(
     known: Vec<FederatedResourceQuota>,
 ) -> Result<(), Status> {
     let identity = Identity::new("system:karmada", ["system:masters"]);
-    let client = Client::in_process(server.acting_as(identity)).with_user_agent("karmada-webhook");
+    let client = Client::beside(server.acting_as(identity)).with_user_agent("karmada-webhook");
     let quotas = client
         .api(&Gvr::new(
             FederatedResourceQuota::GROUP,

@@ -67,7 +67,7 @@ pub(crate) async fn start_server(
 /// Somebody who may do everything.
 pub(crate) fn client(server: &Server, name: &str) -> Client {
     let identity = Identity::new(name, ["system:masters", "system:authenticated"]);
-    Client::in_process(server.handle().acting_as(identity))
+    Client::beside(server.handle().acting_as(identity))
 }
 
 pub(crate) fn manager(

@@ -1,5 +1,6 @@
 //! One stored object: its text, shared with the store, and the small head that filters look at.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -7,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
+use karmada_handover::{Shown, write_with_version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -44,6 +46,26 @@ pub struct StoredObject {
     /// Values of the fields a selector may name beyond name and namespace.
     pub fields: Vec<(Arc<str>, String)>,
     value: OnceLock<Arc<Value>>,
+    /// What readers of the same process made of it.
+    made: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Shown for StoredObject {
+    fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    fn version_at(&self) -> usize {
+        self.places.version
+    }
+
+    fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    fn made(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>> {
+        &self.made
+    }
 }
 
 /// Where things are in the text of an object.
@@ -86,6 +108,7 @@ impl StoredObject {
             completed: false,
             fields: Vec::new(),
             value: OnceLock::new(),
+            made: OnceLock::new(),
         })
     }
 
@@ -99,16 +122,9 @@ impl StoredObject {
         self.text.len() + 32
     }
 
-    /// The version as a field of the metadata, which others may follow.
-    fn version_field(&self) -> String {
-        let comma = if self.text.get(self.places.version) == Some(&b'}') { "" } else { "," };
-        format!("\"resourceVersion\":\"{}\"{comma}", self.revision)
-    }
-
     fn write(&self, out: &mut Vec<u8>, from: usize, to: usize) {
-        out.extend_from_slice(&self.text[from..self.places.version]);
-        out.extend_from_slice(self.version_field().as_bytes());
-        out.extend_from_slice(&self.text[self.places.version..to]);
+        let version = self.revision.to_string();
+        write_with_version(out, &self.text[from..to], self.places.version - from, &version);
     }
 
     /// Appends the object as text.
@@ -137,6 +153,7 @@ impl StoredObject {
             completed: self.completed,
             fields: self.fields.clone(),
             value: OnceLock::new(),
+            made: OnceLock::new(),
         }
     }
 

@@ -12,7 +12,7 @@ use super::options::{FieldValidation, Write, WriteOptions};
 use super::update::{self, Change};
 use super::{Answer, meta};
 use crate::call::Call;
-use crate::http::negotiate::Transforms;
+use crate::http::negotiate::{Format, Transforms};
 use crate::registry::Source;
 use crate::{codec, managed};
 
@@ -80,7 +80,7 @@ pub(crate) async fn patch(call: &Call, subresource: &str) -> Answer {
 
 /// Parses a patch and complains of duplicate fields in it as the client wishes.
 fn read_body(call: &Call, kind: Kind, validation: FieldValidation) -> Result<Value, Status> {
-    let decoded = decode::json_untyped(&call.body).map_err(|error| match kind {
+    let decoded = codec::read_untyped(call, Format::Json).map_err(|error| match kind {
         Kind::Json => Status::bad_request(format!("error decoding patch: {error}")),
         _ => Status::bad_request(error.to_string()),
     })?;
@@ -188,7 +188,8 @@ pub(crate) fn bad_patch(call: &Call, why: impl Into<String>) -> Status {
 }
 
 fn quoted_patch(call: &Call) -> String {
-    let text = String::from_utf8_lossy(&call.body);
+    let body = call.body.text();
+    let text = String::from_utf8_lossy(&body);
     karmada_apimachinery::field::quote(&text)
 }
 

@@ -5,6 +5,7 @@ use http::{Response, StatusCode};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Map, Value, json};
+use karmada_handover::Answered;
 
 use super::Answer;
 use crate::cache::StoredObject;
@@ -46,6 +47,11 @@ pub(crate) fn object(call: &Call, code: StatusCode, object: Value, form: Represe
         }
         Shape::PartialMetadata(version) => partial(&object, version),
     };
+    if call.hands_over {
+        let mut response = respond::answer(code, Bytes::new(), Format::Json);
+        response.extensions_mut().insert(Answered::new(value));
+        return Ok(response);
+    }
     encoded(code, &value, form)
 }
 

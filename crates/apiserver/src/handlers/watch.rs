@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
+use karmada_handover::{Event, Watched};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::options::refuse;
@@ -47,13 +48,20 @@ pub(crate) async fn watch(call: &Arc<Call>) -> Answer {
     let start = start(call, &selection).await?;
     let follower = Follower {
         call: call.clone(),
-        form,
         selection,
-        columns_sent: false,
         bookmarks: call.query.flag("allowWatchBookmarks") == Some(true),
         ends: Instant::now() + timeout,
     };
-    let mut response = http::Response::new(body::stream(events(follower, start)));
+    let encoder = Encoder { call: call.clone(), form, columns_sent: false };
+    let hands_over = call.hands_over && encoder.sends_stored();
+    let mut response = if hands_over {
+        let events = told(follower, start).map(|told| told.into_iter().flat_map(handed).collect());
+        let mut response = http::Response::new(body::empty());
+        response.extensions_mut().insert(Watched::new(events.boxed()));
+        response
+    } else {
+        http::Response::new(body::stream(lines(encoder, told(follower, start))))
+    };
     *response.status_mut() = StatusCode::OK;
     let content_type = HeaderValue::from_static(Format::Json.media_type());
     response.headers_mut().insert(CONTENT_TYPE, content_type);
@@ -160,9 +168,7 @@ fn too_old(version: i64, since: i64) -> Status {
 /// One open watch.
 struct Follower {
     call: Arc<Call>,
-    form: Representation,
     selection: Selection,
-    columns_sent: bool,
     bookmarks: bool,
     ends: Instant,
 }
@@ -193,33 +199,76 @@ enum Phase {
     End,
 }
 
-/// The lines of a watch. Each item holds everything that is ready, so that a busy watch writes few, large chunks.
-fn events(follower: Follower, start: Start) -> impl Stream<Item = Bytes> + Send + 'static {
+/// What a watch has to tell.
+enum Told {
+    Seen(Vec<Seen>),
+    Bookmark { revision: i64, initial_end: bool },
+    Failed(Status),
+}
+
+/// What a watch tells, step by step: each item holds everything that is ready.
+fn told(follower: Follower, start: Start) -> impl Stream<Item = Vec<Told>> + Send + 'static {
     let counted = Counted::new(follower.call.clone());
     futures::stream::unfold(
         (follower, Phase::Begin(start), counted),
-        |(mut follower, phase, counted)| async move {
-            let (chunk, phase) = match phase {
-                Phase::Begin(start) => follower.begin(start).await,
-                Phase::List(listing) => follower.list(listing).await,
+        |(follower, phase, counted)| async move {
+            let (told, phase) = match phase {
+                Phase::Begin(start) => follower.begin(start),
+                Phase::List(listing) => follower.list(listing),
                 Phase::Follow(watcher, clock) => follower.follow(watcher, clock).await,
                 Phase::End => return None,
             };
-            Some((chunk, (follower, phase, counted)))
+            Some((told, (follower, phase, counted)))
         },
     )
 }
 
+/// A watch as lines of text: few, large chunks where it is busy.
+fn lines(
+    encoder: Encoder,
+    told: impl Stream<Item = Vec<Told>> + Send + 'static,
+) -> impl Stream<Item = Bytes> + Send + 'static {
+    futures::stream::unfold(Some((encoder, told.boxed())), |state| async move {
+        let (mut encoder, mut told) = state?;
+        let mut out = Vec::new();
+        for one in told.next().await? {
+            if let Err(status) = encoder.write(&mut out, one).await {
+                encode(&mut out, "ERROR", &status.to_value());
+                return Some((Bytes::from(out), None));
+            }
+        }
+        Some((Bytes::from(out), Some((encoder, told))))
+    })
+}
+
+/// What a watch tells, for a reader of the same process.
+fn handed(told: Told) -> Vec<Event> {
+    match told {
+        Told::Seen(seen) => seen
+            .into_iter()
+            .map(|(kind, object)| match kind {
+                EventType::Added => Event::Added(object),
+                EventType::Modified => Event::Modified(object),
+                EventType::Deleted => Event::Deleted(object),
+            })
+            .collect(),
+        Told::Bookmark { revision, initial_end } => {
+            vec![Event::Bookmark { revision, initial_events_end: initial_end }]
+        }
+        Told::Failed(status) => vec![Event::Failed(status.to_value())],
+    }
+}
+
 impl Follower {
-    async fn begin(&mut self, start: Start) -> (Bytes, Phase) {
+    fn begin(&self, start: Start) -> (Vec<Told>, Phase) {
         match start {
-            Start::Failed(status) => (error_event(&status), Phase::End),
-            Start::Changes(watcher) => (Bytes::new(), self.following(watcher)),
-            Start::List(listing) => self.list(listing).await,
+            Start::Failed(status) => (vec![Told::Failed(status)], Phase::End),
+            Start::Changes(watcher) => (Vec::new(), self.following(watcher)),
+            Start::List(listing) => self.list(listing),
         }
     }
 
-    async fn list(&mut self, mut listing: Listing) -> (Bytes, Phase) {
+    fn list(&self, mut listing: Listing) -> (Vec<Told>, Phase) {
         let mut seen = Vec::new();
         let mut size = 0;
         while size < LISTED_AT_ONCE
@@ -230,18 +279,14 @@ impl Follower {
                 seen.push((EventType::Added, object));
             }
         }
-        let lines = match self.lines(seen).await {
-            Ok(lines) => lines,
-            Err(status) => return (error_event(&status), Phase::End),
-        };
+        let mut told = vec![Told::Seen(seen)];
         if listing.objects.len() > 0 {
-            return (lines, Phase::List(listing));
+            return (told, Phase::List(listing));
         }
-        let mut lines = Vec::from(lines);
         if listing.end_marker {
-            lines.extend_from_slice(&self.bookmark(listing.revision, true));
+            told.push(Told::Bookmark { revision: listing.revision, initial_end: true });
         }
-        (lines.into(), self.following(listing.watcher))
+        (told, self.following(listing.watcher))
     }
 
     fn following(&self, watcher: Watcher) -> Phase {
@@ -250,33 +295,34 @@ impl Follower {
         Phase::Follow(watcher, clock)
     }
 
-    async fn follow(&mut self, mut watcher: Watcher, mut clock: Interval) -> (Bytes, Phase) {
+    async fn follow(&self, mut watcher: Watcher, mut clock: Interval) -> (Vec<Told>, Phase) {
         let stop = self.call.state.stop.clone();
         let before_end = self.ends.checked_sub(BEFORE_END).unwrap_or(self.ends);
+        let bookmark = |revision| vec![Told::Bookmark { revision, initial_end: false }];
         loop {
             let progress = self.call.state.caches.progress();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return (Bytes::new(), Phase::End),
+                () = stop.cancelled() => return (Vec::new(), Phase::End),
                 next = watcher.next() => match next {
-                    Next::Changes(changes) => match self.lines(self.seen(&changes)).await {
-                        Ok(lines) if lines.is_empty() => {}
-                        Ok(lines) => return (lines, Phase::Follow(watcher, clock)),
-                        Err(status) => return (error_event(&status), Phase::End),
-                    },
-                    Next::Lagged { since } => {
-                        let status = too_old(since, since);
-                        return (error_event(&status), Phase::End);
+                    Next::Changes(changes) => {
+                        let seen = self.seen(&changes);
+                        if !seen.is_empty() {
+                            return (vec![Told::Seen(seen)], Phase::Follow(watcher, clock));
+                        }
                     }
-                    Next::Closed => return (Bytes::new(), Phase::End),
+                    Next::Lagged { since } => {
+                        return (vec![Told::Failed(too_old(since, since))], Phase::End);
+                    }
+                    Next::Closed => return (Vec::new(), Phase::End),
                 },
                 _ = clock.tick(), if self.bookmarks => {
-                    return (self.bookmark(progress, false), Phase::Follow(watcher, clock));
+                    return (bookmark(progress), Phase::Follow(watcher, clock));
                 }
                 () = tokio::time::sleep_until(before_end), if self.bookmarks && Instant::now() < before_end => {
-                    return (self.bookmark(progress, false), Phase::Follow(watcher, clock));
+                    return (bookmark(progress), Phase::Follow(watcher, clock));
                 }
-                () = tokio::time::sleep_until(self.ends) => return (Bytes::new(), Phase::End),
+                () = tokio::time::sleep_until(self.ends) => return (Vec::new(), Phase::End),
             }
         }
     }
@@ -291,27 +337,53 @@ impl Follower {
         }
         seen
     }
+}
+
+/// Writes what a watch tells in the form that was asked for.
+struct Encoder {
+    call: Arc<Call>,
+    form: Representation,
+    columns_sent: bool,
+}
+
+impl Encoder {
+    /// Whether objects go out as they are stored, or a part of them does.
+    fn sends_stored(&self) -> bool {
+        self.call.served.serves_stored_bytes() && !matches!(self.form.shape, Shape::Table(_))
+    }
+
+    async fn write(&mut self, out: &mut Vec<u8>, told: Told) -> Result<(), Status> {
+        match told {
+            Told::Seen(seen) => return self.write_seen(out, seen).await,
+            Told::Bookmark { revision, initial_end } => {
+                let bookmark = self.bookmark(revision, initial_end);
+                encode(out, "BOOKMARK", &bookmark);
+            }
+            Told::Failed(status) => encode(out, "ERROR", &status.to_value()),
+        }
+        Ok(())
+    }
 
     /// The events as lines; what can be sent as it is stored is not parsed.
-    async fn lines(&mut self, seen: Vec<Seen>) -> Result<Bytes, Status> {
-        let mut out = Vec::with_capacity(seen.iter().map(|(_, object)| object.size() + 40).sum());
+    async fn write_seen(&mut self, out: &mut Vec<u8>, seen: Vec<Seen>) -> Result<(), Status> {
+        out.reserve(seen.iter().map(|(_, object)| object.size() + 40).sum());
         let shape = self.form.shape;
-        if self.call.served.serves_stored_bytes() && !matches!(shape, Shape::Table(_)) {
+        if self.sends_stored() {
             for (kind, object) in seen {
-                encode_event(&mut out, kind.as_str(), |out| match shape {
+                encode_event(out, kind.as_str(), |out| match shape {
                     Shape::PartialMetadata(version) => write_partial(out, &object, version),
                     _ => object.write_to(out),
                 });
             }
-            return Ok(out.into());
+            return Ok(());
         }
         let mut values: Vec<Value> = seen.iter().map(|(_, object)| object.to_value()).collect();
         self.call.served.all_from_storage(&mut values).await?;
         for ((kind, _), value) in seen.iter().zip(values) {
-            let shown = self.shaped(value).to_string();
-            encode_event(&mut out, kind.as_str(), |out| out.extend_from_slice(shown.as_bytes()));
+            let shown = self.shaped(value);
+            encode(out, kind.as_str(), &shown);
         }
-        Ok(out.into())
+        Ok(())
     }
 
     fn shaped(&mut self, object: Value) -> Value {
@@ -330,25 +402,19 @@ impl Follower {
         }
     }
 
-    fn bookmark(&mut self, revision: i64, initial_end: bool) -> Bytes {
+    fn bookmark(&mut self, revision: i64, initial_end: bool) -> Value {
         let mut object = self.call.served.strategy.empty(&self.call.served.gvk);
         object["metadata"] = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let shown = self.shaped(object);
-        encode("BOOKMARK", &shown)
+        self.shaped(object)
     }
 }
 
-fn error_event(status: &Status) -> Bytes {
-    encode("ERROR", &status.to_value())
-}
-
-fn encode(kind: &str, object: &Value) -> Bytes {
-    let (mut out, text) = (Vec::new(), object.to_string());
-    encode_event(&mut out, kind, |out| out.extend_from_slice(text.as_bytes()));
-    out.into()
+fn encode(out: &mut Vec<u8>, kind: &str, object: &Value) {
+    let text = object.to_string();
+    encode_event(out, kind, |out| out.extend_from_slice(text.as_bytes()));
 }
 
 /// What [`present::partial`] makes of an object, without parsing it.

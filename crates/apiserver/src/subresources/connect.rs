@@ -11,7 +11,7 @@ use karmada_apimachinery::status::Status;
 use super::pod;
 use crate::admission;
 use crate::admission::Operation;
-use crate::call::Call;
+use crate::call::{Call, Sent};
 use crate::connect::{Connect, Connection, rest_of};
 use crate::handlers::{Answer, write};
 use crate::http::body::{self, Body};
@@ -30,7 +30,8 @@ pub(crate) async fn connect(
 ) -> Answer {
     let Arrived { parts, query, target, user, record } = arrived;
     let head = (target, query, parts.headers.clone());
-    let call = Call::new(state.clone(), head, (user.clone(), record), served, Bytes::new());
+    let nothing = (Sent::Text(Bytes::new()), false);
+    let call = Call::new(state.clone(), head, (user.clone(), record), served, nothing);
     let object = find_object(&call).await?;
     let mut container = String::new();
     if let Some(pod) = object.as_ref().filter(|_| is_pod(&call)) {

@@ -18,7 +18,7 @@ use crate::handlers::options::{FieldValidation, Write, WriteOptions};
 use crate::handlers::patch::{Kind, bad_patch};
 use crate::handlers::update::{self, Change};
 use crate::handlers::{Answer, present, write};
-use crate::http::negotiate::{Representation, Shape, Transforms};
+use crate::http::negotiate::{Format, Representation, Shape, Transforms};
 use crate::registry::Source;
 
 pub(crate) async fn handle(call: &Arc<Call>, verb: &str) -> Answer {
@@ -142,8 +142,8 @@ async fn patch(call: &Call, paths: &ScalePaths) -> Answer {
     let form = call.negotiate(Transforms::Object)?;
     let options = WriteOptions::read(&call.query, Write::Patch { apply: kind == Kind::Apply })?;
     let body = match kind {
-        Kind::Apply => decode::yaml_untyped(&call.body),
-        _ => decode::json_untyped(&call.body),
+        Kind::Apply => codec::read_untyped(call, Format::Yaml),
+        _ => codec::read_untyped(call, Format::Json),
     };
     let body = body.map_err(|error| Status::bad_request(error.to_string()))?.value;
     let schema = karmada_kinds::schema::of("autoscaling", "v1", "Scale");

@@ -184,8 +184,7 @@ async fn reconcile(trip: Trip, ctx: Arc<Ctx>) -> Result<Action, Error> {
     }
     let name = names::work("Namespace", &trip.namespace, "");
     let existing = ctx.works.cache().get(&ObjectKey::new(&*place, &*name));
-    let existing: Option<Work> =
-        existing.map(|work| serde_json::from_slice(work.bytes())).transpose()?;
+    let existing: Option<Work> = existing.map(|work| work.read()).transpose()?;
     let value = namespace.value();
     let overrides = Overrides::find(&ctx.overrides.read(), &OverrideIndex::default(), &value);
     let desired =

@@ -148,8 +148,7 @@ impl Ctx {
             let name = names::work("ResourceQuota", &key.name, &key.namespace);
             let place = ObjectKey::new(names::execution_space(cluster), name);
             let existing = self.works.cache().get(&place);
-            let existing: Option<Work> =
-                existing.map(|work| serde_json::from_slice(work.bytes())).transpose()?;
+            let existing: Option<Work> = existing.map(|work| work.read()).transpose()?;
             let desired = work::quota_work(quota, assignment, existing.as_ref());
             changed |= works::write(&self.client, existing.as_ref(), desired)
                 .await

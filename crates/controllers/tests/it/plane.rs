@@ -152,7 +152,7 @@ impl Plane {
         let builder = Server::builder(config, Arc::new(Memory::new()), trust).clock(time);
         let server = builder.admission(Arc::new(hooks)).start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
-        let client = Client::in_process(server.handle().acting_as(admin));
+        let client = Client::beside(server.handle().acting_as(admin));
         let mut plane = Self { client, members: HashMap::new(), clock, server, controllers: None };
         plane.install().await;
         for member in members {

@@ -98,7 +98,7 @@ impl Cluster {
         let builder = Server::builder(config, Arc::new(store), trust).clock(time);
         let server = builder.start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
-        let client = Client::in_process(server.handle().acting_as(admin));
+        let client = Client::beside(server.handle().acting_as(admin));
         let shutdown = Shutdown::new();
         let keys = TestKeys { authority, tokens, clock: clock.clone(), handle: server.handle() };
         let manager =

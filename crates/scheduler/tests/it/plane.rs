@@ -66,7 +66,7 @@ impl Plane {
         let store = Arc::new(Memory::new());
         let server = Server::builder(config, store, trust()).clock(time).start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
-        let client = Client::in_process(server.handle().acting_as(admin));
+        let client = Client::beside(server.handle().acting_as(admin));
         let plane = Self { client, clock, server, running: None };
         let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
         let definitions = plane.client.api(&definitions);

@@ -91,7 +91,7 @@ pub(super) fn plan<B: Binding>(
 
 fn read(work: Option<Arc<Object>>) -> Result<Option<Box<Work>>, Failure> {
     // Read for this pass alone: trees of all Works would not fit into memory.
-    let parsed = work.map(|work| serde_json::from_slice(work.bytes()).map(Box::new));
+    let parsed = work.map(|work| work.read().map(Box::new));
     parsed.transpose().map_err(|error| Failure::plain(format!("understand the work: {error}")))
 }
 

@@ -1,0 +1,123 @@
+//! What a client and an API server of one process hand to each other without making text of it. It
+//! travels in the extensions of ordinary requests and answers: whoever does not know it sees empty
+//! bodies, so a client uses it only with a server that is known to.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use karmada_apimachinery::Value;
+use parking_lot::Mutex;
+
+/// Marks a request whose sender takes trees for an answer, and carries its body if it has one.
+#[derive(Clone, Default)]
+pub struct Sent {
+    pub body: Option<Arc<Value>>,
+}
+
+/// An answer as a tree.
+#[derive(Clone)]
+pub struct Answered(Arc<Value>);
+
+impl Answered {
+    pub fn new(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+
+    pub fn into_value(self) -> Value {
+        Arc::unwrap_or_clone(self.0)
+    }
+}
+
+/// An object as the server's cache holds it.
+pub trait Shown: Send + Sync + 'static {
+    /// The object as text, without its version.
+    fn text(&self) -> &Bytes;
+
+    /// Where in the text the version belongs.
+    fn version_at(&self) -> usize;
+
+    fn revision(&self) -> i64;
+
+    /// What a reader made of the object, for all who read it after the first.
+    fn made(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>>;
+}
+
+/// An event of a watch.
+#[derive(Clone)]
+pub enum Event {
+    Added(Arc<dyn Shown>),
+    Modified(Arc<dyn Shown>),
+    Deleted(Arc<dyn Shown>),
+    Bookmark {
+        revision: i64,
+        initial_events_end: bool,
+    },
+    /// A status that ends the watch.
+    Failed(Value),
+}
+
+/// The events of a watch, for the first who takes them.
+#[derive(Clone)]
+pub struct Watched(Arc<Mutex<Option<BoxStream<'static, Vec<Event>>>>>);
+
+impl Watched {
+    pub fn new(events: BoxStream<'static, Vec<Event>>) -> Self {
+        Self(Arc::new(Mutex::new(Some(events))))
+    }
+
+    pub fn take(&self) -> Option<BoxStream<'static, Vec<Event>>> {
+        self.0.lock().take()
+    }
+}
+
+/// The version as a field of the metadata that `text` continues at `at`, and the text around it.
+pub fn with_version(text: &[u8], at: usize, version: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + version.len() + 24);
+    write_with_version(&mut out, text, at, version);
+    out
+}
+
+/// Appends the text with its version.
+pub fn write_with_version(out: &mut Vec<u8>, text: &[u8], at: usize, version: &str) {
+    let (before, after) = text.split_at(at.min(text.len()));
+    out.extend_from_slice(before);
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    out.extend_from_slice(version.as_bytes());
+    out.push(b'"');
+    if after.first() != Some(&b'}') {
+        out.push(b',');
+    }
+    out.extend_from_slice(after);
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(object) => write!(f, "added@{}", object.revision()),
+            Self::Modified(object) => write!(f, "modified@{}", object.revision()),
+            Self::Deleted(object) => write!(f, "deleted@{}", object.revision()),
+            Self::Bookmark { revision, .. } => write!(f, "bookmark@{revision}"),
+            Self::Failed(status) => write!(f, "failed: {status}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_becomes_the_first_field_of_the_metadata() {
+        let cases = [
+            (r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"resourceVersion":"7","name":"a"}}"#),
+            (r#"{"metadata":{}}"#, r#"{"metadata":{"resourceVersion":"7"}}"#),
+        ];
+        for (text, expected) in cases {
+            let stamped = with_version(text.as_bytes(), r#"{"metadata":{"#.len(), "7");
+            assert_eq!(String::from_utf8(stamped).unwrap(), expected);
+        }
+    }
+}

@@ -19,15 +19,24 @@ impl Path {
     }
 
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Self(name.to_owned()) } else { self.longer([".", name, ""]) }
     }
 
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        self.longer(["[", &index.to_string(), "]"])
     }
 
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.longer(["[", key, "]"])
+    }
+
+    /// Validation makes a path for every value it looks at, so they are put together plainly.
+    fn longer(&self, parts: [&str; 3]) -> Self {
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
+        let mut path = String::with_capacity(self.0.len() + length);
+        path.push_str(&self.0);
+        parts.iter().for_each(|part| path.push_str(part));
+        Self(path)
     }
 
     pub fn as_str(&self) -> &str {

@@ -27,8 +27,8 @@ const REFILL_PER_SECOND: f64 = 1.0 / 300.0;
 /// How many objects and messages are remembered.
 const MEMORY: usize = 4096;
 
-/// Events that may wait to be written; more are dropped, as client-go does with fewer.
-const WAITING: usize = 10_000;
+/// Events that may wait to be written; more are dropped, as client-go does.
+const WAITING: usize = 1000;
 const MESSAGE_LIMIT: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -128,7 +128,7 @@ impl CustomResource {
             }
         }
         let generation = old.i64_at(&["metadata", "generation"]).unwrap_or_default();
-        let changed = without_metadata(new) != without_metadata(old);
+        let changed = differ_beside_metadata(new, old);
         let next = if changed { generation + 1 } else { generation };
         new.set(&["metadata", "generation"], next);
     }
@@ -261,14 +261,15 @@ impl CustomResource {
 }
 
 fn metadata_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or(Value::Null);
-    names::validate_object_meta_update(&metadata(new), &metadata(old), &Path::new("metadata"))
+    let [new, old] = [new, old].map(|object| object.get("metadata").unwrap_or(&Value::Null));
+    names::validate_object_meta_update(new, old, &Path::new("metadata"))
 }
 
-fn without_metadata(object: &Value) -> Map<String, Value> {
-    let mut fields = object.as_object().cloned().unwrap_or_default();
-    fields.remove("metadata");
-    fields
+/// Whether two objects differ in anything but their metadata.
+fn differ_beside_metadata(one: &Value, other: &Value) -> bool {
+    let beside = |(name, _): &(&String, &Value)| name.as_str() != "metadata";
+    let [one, other] = [one, other].map(|object| object.as_object().into_iter().flatten());
+    !one.filter(beside).eq(other.filter(beside))
 }
 
 /// The value at a simple path such as `.spec.replicas`.

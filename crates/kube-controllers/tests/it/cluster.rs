@@ -112,6 +112,12 @@ impl Cluster {
         Self { client, clock, server, shutdown }
     }
 
+    /// The same administrator, whose requests and answers become text.
+    pub(crate) fn over_text(&self) -> Client {
+        let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
+        Client::in_process(self.server.handle().acting_as(admin))
+    }
+
     /// Requests about a resource: `configmaps`, `jobs.batch`, `certificatesigningrequests.certificates.k8s.io`.
     pub(crate) fn api(&self, resource: &str) -> Api {
         let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod garbage;
+mod handover;
 mod identities;
 mod namespaces;
 mod remote;

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod cores;
+mod far;
 mod members;
 mod plane;
 mod propagation;

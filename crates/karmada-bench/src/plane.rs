@@ -30,6 +30,8 @@ use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{Embedded, Memory, Store};
 use parking_lot::Mutex;
 
+use crate::far::{Elsewhere, Far};
+
 const CLUSTERS: &str = "clusters.v1alpha1.cluster.karmada.io";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
@@ -74,6 +76,7 @@ pub(crate) struct Plane {
     running: Option<Running>,
     controllers: Option<Shutdown>,
     ids: Arc<AtomicU64>,
+    elsewhere: Elsewhere,
 }
 
 impl Plane {
@@ -88,6 +91,7 @@ impl Plane {
             running: None,
             controllers: None,
             ids: Arc::new(AtomicU64::new(1)),
+            elsewhere: Elsewhere::start()?,
         };
         plane.start_server().await?;
         Ok(plane)
@@ -178,10 +182,13 @@ impl Plane {
             Arc::new(TokenIssuer::new(ISSUER, self.pki.service_account_key()?, Vec::new()));
         let config = Config { role: Role::Member, ..Config::default() };
         let trust = self.pki.trust(tokens)?;
-        let server = Server::builder(config, Arc::new(Memory::new()), trust).start().await?;
+        let there = self.elsewhere.handle();
+        let server = Server::builder(config, Arc::new(Memory::new()), trust);
+        let server = there.spawn(server.start()).await.context("start a member")??;
         // Members are elsewhere: what goes to them becomes text.
         let identity = Identity::new("karmada", ["system:masters", "system:authenticated"]);
-        let client = Client::in_process(server.handle().acting_as(identity));
+        let service = server.handle().acting_as(identity);
+        let client = Client::in_process(Far { service, there });
         self.servers.push(server);
         self.join(name, client).await
     }

@@ -61,7 +61,20 @@ pub(crate) fn thread_time() -> Duration {
 
 /// Processor time of this process so far: everything it runs, load and members included.
 pub(crate) fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_seconds_in(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default())
+}
+
+/// Processor time of the threads of this name so far.
+pub(crate) fn cpu_seconds_of_threads(name: &str) -> f64 {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0.0 };
+    let stats = threads.flatten().filter_map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+        stat.contains(&format!("({name})")).then_some(stat)
+    });
+    stats.map(|stat| cpu_seconds_in(&stat)).sum()
+}
+
+fn cpu_seconds_in(stat: &str) -> f64 {
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
     let ticks = |place: usize| fields.get(place).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
     // Counted in hundredths on every Linux of today.

@@ -17,15 +17,11 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn without(&self, fields: &FieldSet) -> Self {
-        if fields.is_empty() {
-            return self.clone();
+    pub(super) fn without(mut self, fields: &FieldSet) -> Self {
+        for part in [&mut self.added, &mut self.modified, &mut self.removed] {
+            part.take_away_below(fields);
         }
-        Self {
-            added: self.added.recursive_difference(fields),
-            modified: self.modified.recursive_difference(fields),
-            removed: self.removed.recursive_difference(fields),
-        }
+        self
     }
 
     pub(super) fn changed(&self) -> FieldSet {

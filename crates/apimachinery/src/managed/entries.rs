@@ -97,7 +97,8 @@ impl Entry {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    fn decode(entry: &Value, index: usize) -> Result<Self, String> {
+    fn decode(mut entry: Value, index: usize) -> Result<Self, String> {
+        let fields = entry.as_object_mut().and_then(|entry| entry.remove("fieldsV1"));
         let text = |field: &str| entry.str_at(&[field]).unwrap_or_default();
         let operation = match text("operation") {
             "Apply" => Operation::Apply,
@@ -115,9 +116,9 @@ impl Entry {
                 return Err(format!("invalid fieldsType {other} in managed fields entry {index}"));
             }
         }
-        let fields = match entry.get("fieldsV1") {
+        let fields = match fields {
             None | Some(Value::Null) => Fields::Decoded(FieldSet::default()),
-            Some(fields) => Fields::Encoded(fields.clone()),
+            Some(fields) => Fields::Encoded(fields),
         };
         Ok(Self {
             manager: text("manager").to_owned(),
@@ -165,8 +166,12 @@ impl Entry {
 
 /// Reads entries; of several for one manager the last counts.
 pub(super) fn decode(entries: &[Value]) -> Result<Vec<Entry>, String> {
+    decode_owned(entries.to_vec())
+}
+
+pub(super) fn decode_owned(entries: Vec<Value>) -> Result<Vec<Entry>, String> {
     let mut decoded: Vec<Entry> = Vec::with_capacity(entries.len());
-    for (index, entry) in entries.iter().enumerate() {
+    for (index, entry) in entries.into_iter().enumerate() {
         let entry = Entry::decode(entry, index)?;
         decoded.retain(|one| !one.is_same_manager(&entry));
         decoded.push(entry);
@@ -215,6 +220,10 @@ fn order(entry: &Entry) -> (Operation, &str, &str, &str, &str) {
 
 /// Merges the oldest Update entries of a version into one until few enough are left.
 pub(super) fn cap(entries: &mut Vec<Entry>) {
+    let count = entries.iter().filter(|one| one.operation == Operation::Update).count();
+    if count <= MAX_UPDATE_ENTRIES {
+        return;
+    }
     let mut updaters: Vec<Entry> =
         entries.iter().filter(|one| one.operation == Operation::Update).cloned().collect();
     let mut left = updaters.len();

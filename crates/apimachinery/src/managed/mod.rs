@@ -126,17 +126,18 @@ fn view<'v>(
 /// Whether two objects differ at most in the times of their managed fields, so that writing the
 /// second over the first would change nothing.
 pub fn same_ignoring_timestamps(a: &Value, b: &Value) -> bool {
-    let untimed = |entries: &[Value]| -> Vec<Value> {
-        let untimed = entries.iter().cloned().map(|mut entry| {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
-            entry
-        });
-        untimed.collect()
-    };
-    let entries = |object: &Value| untimed(object.list_at(&["metadata", "managedFields"]));
-    entries(a) == entries(b) && same_except_managed_fields(a, b)
+    same_untimed(a.list_at(MANAGED), b.list_at(MANAGED)) && same_except_managed_fields(a, b)
+}
+
+const MANAGED: &[&str] = &["metadata", "managedFields"];
+
+fn same_untimed(a: &[Value], b: &[Value]) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| {
+            let [a, b] = [a, b].map(|entry| entry.as_object().into_iter().flatten());
+            let told = |(name, _): &(&String, &Value)| name.as_str() != "time";
+            a.filter(told).eq(b.filter(told))
+        })
 }
 
 fn same_except_managed_fields(a: &Value, b: &Value) -> bool {

@@ -146,6 +146,9 @@ impl FieldSet {
     }
 
     pub fn union(&self, other: &Self) -> Self {
+        if self.is_empty() {
+            return other.clone();
+        }
         let mut union = self.clone();
         for (step, node) in &other.0 {
             let into = union.node(step);
@@ -185,6 +188,24 @@ impl FieldSet {
                 children: mine.children.recursive_difference(&theirs.children),
             }
         })
+    }
+
+    /// Removes the paths that are in `other` or below one that is.
+    pub(super) fn take_away_below(&mut self, other: &Self) {
+        if self.is_empty() {
+            return;
+        }
+        for (step, theirs) in &other.0 {
+            let Some(mine) = self.0.get_mut(step) else { continue };
+            if theirs.owned {
+                self.0.remove(step);
+                continue;
+            }
+            mine.children.take_away_below(&theirs.children);
+            if mine.is_empty() {
+                self.0.remove(step);
+            }
+        }
     }
 
     fn zip(&self, other: &Self, join: impl Fn(&Node, &Node) -> Node) -> Self {

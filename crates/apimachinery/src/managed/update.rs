@@ -1,6 +1,7 @@
 //! Ownership after a plain write: the writer owns what it changed, everyone else loses it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -14,6 +15,8 @@ use crate::schema::Cursor;
 
 const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
 
+static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(STRIPPED));
+
 /// Writes the managed fields of an object about to be created (no `live`) or updated. Both objects
 /// are complete: decoded, defaulted, in the version of the request.
 pub fn update(
@@ -25,7 +28,7 @@ pub fn update(
     let place = Place::root(schema);
     let stored = live.and_then(|live| live.at(MANAGED_FIELDS));
     let sent = new.remove_at(MANAGED_FIELDS);
-    let owners = owners_before(stored, sent.as_ref(), ctx);
+    let owners = owners_before(stored, sent, ctx);
     let exists = live.is_some_and(|live| !live.uid().is_empty());
     // An object nobody tracks stays untracked until the first apply.
     if exists && owners.is_empty() {
@@ -59,18 +62,23 @@ pub fn carry_reset(decoded: &mut Value) {
 /// list of one empty entry, resets them.
 fn owners_before(
     stored: Option<&Value>,
-    sent: Option<&Value>,
+    sent: Option<Value>,
     ctx: &WriteContext<'_>,
 ) -> Vec<Entry> {
     let from_store = || {
         let stored = stored.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         entries::decode(stored).unwrap_or_default()
     };
-    // Most writers send back what they read.
-    if !ctx.subresource.is_empty() || sent == stored {
+    // Most writers send back what they read, which saves a copy of it.
+    if sent.as_ref() == stored
+        && let Some(Value::Array(sent)) = sent
+    {
+        return entries::decode_owned(sent).unwrap_or_default();
+    }
+    if !ctx.subresource.is_empty() {
         return from_store();
     }
-    match sent.and_then(Value::as_array).map(Vec::as_slice) {
+    match sent.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
         None => from_store(),
         Some([]) => Vec::new(),
         Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => Vec::new(),
@@ -92,7 +100,7 @@ pub(super) fn track(
 ) -> Result<Vec<Entry>, String> {
     let writer = ctx.entry(manager, Operation::Update);
     let changes = revise(old, new, &mut owners, &writer, ctx, place)?;
-    let gained = changes.own.changed().difference(&FieldSet::of_fields(STRIPPED));
+    let gained = changes.gained.difference(&NOBODYS);
     for (owner, lost) in owners.iter_mut().zip(&changes.lost) {
         owner.fields.take_away(&lost.changed);
         owner.fields.take_away(&lost.removed);
@@ -112,8 +120,8 @@ pub(super) fn track(
 
 /// What a write means for the owners.
 pub(super) struct Changes {
-    /// As the writer sees it.
-    pub(super) own: Comparison,
+    /// What is new or has another value, as the writer sees it.
+    pub(super) gained: FieldSet,
     /// What each owner has to let go, in the order of the owners.
     pub(super) lost: Vec<Lost>,
 }
@@ -137,29 +145,32 @@ pub(super) fn revise(
     place: Place<'_>,
 ) -> Result<Changes, String> {
     let unreachable = ctx.unreachable_fields();
-    let own = compare::compare(old, new, place).without(&unreachable);
-    let mut versions: BTreeMap<String, Option<Comparison>> = BTreeMap::new();
-    versions.insert(ctx.gvk.api_version(), Some(own.clone()));
+    let told = |comparison: Comparison| {
+        let comparison = comparison.without(&unreachable);
+        Lost { changed: comparison.changed(), removed: comparison.removed }
+    };
+    let mut versions: BTreeMap<String, Option<Lost>> = BTreeMap::new();
+    let own_version = ctx.gvk.api_version();
+    versions.insert(own_version.clone(), Some(told(compare::compare(old, new, place))));
     for owner in owners.iter() {
         if !versions.contains_key(&owner.api_version) {
             let seen = view(ctx, old, new, place, &owner.api_version)?;
-            let seen = seen.map(|seen| compare::compare(&seen.old, &seen.new, seen.place));
-            let seen = seen.map(|comparison| comparison.without(&unreachable));
+            let seen = seen.map(|seen| told(compare::compare(&seen.old, &seen.new, seen.place)));
             versions.insert(owner.api_version.clone(), seen);
         }
     }
     owners.retain(|owner| versions.get(&owner.api_version).is_some_and(Option::is_some));
     let loss = |owner: &Entry| {
-        let comparison = versions.get(&owner.api_version).and_then(Option::as_ref);
-        let Some(comparison) = comparison else { return Lost::default() };
-        let changed = comparison.changed();
-        let changed = if !owner.is_same_manager(writer) && owner.fields.meet(&changed) {
-            owner.fields.set().intersection(&changed)
+        let seen = versions.get(&owner.api_version).and_then(Option::as_ref);
+        let Some(Lost { changed, removed }) = seen else { return Lost::default() };
+        let changed = if !owner.is_same_manager(writer) && owner.fields.meet(changed) {
+            owner.fields.set().intersection(changed)
         } else {
             FieldSet::default()
         };
-        Lost { changed, removed: comparison.removed.clone() }
+        Lost { changed, removed: removed.clone() }
     };
     let lost = owners.iter().map(loss).collect();
-    Ok(Changes { own, lost })
+    let own = versions.remove(&own_version).flatten().unwrap_or_default();
+    Ok(Changes { gained: own.changed, lost })
 }

@@ -9,19 +9,20 @@ mod event;
 mod object;
 mod watcher;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
 use karmada_signal::Signal;
 use karmada_store::{EventKind, KeyValue};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
-pub use object::{Head, StoredObject, Unreadable, encode};
+pub use object::{Head, Places, StoredObject, Unreadable, encode};
 pub use watcher::{Next, Watcher};
 
 /// How many events a resource remembers.
@@ -53,6 +54,21 @@ pub struct Cache {
     state: RwLock<State>,
     /// The number of the next event; watchers wait for it to move.
     tail: Signal<u64>,
+    /// Objects on their way through the store, by where their text lies in memory.
+    ahead: Mutex<HashMap<usize, StoredObject>>,
+}
+
+/// An object on its way through the store. While this lives, so does its text, and nothing else can lie
+/// where it lies.
+pub struct Ahead<'a> {
+    cache: &'a Cache,
+    text: Bytes,
+}
+
+impl Drop for Ahead<'_> {
+    fn drop(&mut self) {
+        self.cache.ahead.lock().remove(&(self.text.as_ptr() as usize));
+    }
 }
 
 struct State {
@@ -79,7 +95,8 @@ impl Cache {
             revision: 0,
             closed: false,
         };
-        Self { prefix, reading, state: RwLock::new(state), tail: Signal::new(0) }
+        let (state, tail, ahead) = (RwLock::new(state), Signal::new(0), Mutex::default());
+        Self { prefix, reading, state, tail, ahead }
     }
 
     fn key_of<'a>(&self, kv: &'a KeyValue) -> &'a str {
@@ -91,6 +108,38 @@ impl Cache {
         match self.get(self.key_of(kv)) {
             Some(cached) if cached.revision == kv.mod_revision => Ok(cached),
             _ => self.read(kv).map(Arc::new),
+        }
+    }
+
+    /// Tells what is about to be stored under `key`, so that it needs not be read again when it comes back.
+    /// The tree becomes what it is read as from then on.
+    pub fn expect(
+        &self,
+        key: &str,
+        (text, places): (&Bytes, Option<Places>),
+        value: &mut Value,
+    ) -> Option<Ahead<'_>> {
+        if self.reading.transform.as_ref().is_some_and(|transform| transform(value)) {
+            return None;
+        }
+        let key: Arc<str> = key.strip_prefix(self.prefix.as_str()).unwrap_or(key).into();
+        let mut object = StoredObject::ahead(key, text.clone(), places, value)?;
+        if let Some(fields) = &self.reading.fields {
+            object.fields = fields(value);
+        }
+        self.ahead.lock().insert(text.as_ptr() as usize, object);
+        Some(Ahead { cache: self, text: text.clone() })
+    }
+
+    /// What a writer told about a pair of the store, or what is read from it.
+    fn take_or_read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
+        let told = self.ahead.lock().remove(&(kv.value.as_ptr() as usize));
+        match told {
+            Some(mut object) if object.size_of_text() == kv.value.len() => {
+                object.revision = kv.mod_revision;
+                Ok(object)
+            }
+            _ => self.read(kv),
         }
     }
 
@@ -197,7 +246,7 @@ impl Cache {
         drop(state);
         // Events come one after the other, so nobody changes the cache while this one is read.
         let change = match event.kind {
-            EventKind::Put => match self.read(&event.kv) {
+            EventKind::Put => match self.take_or_read(&event.kv) {
                 Ok(object) => Change::put(Arc::new(object), previous),
                 Err(error) => {
                     tracing::error!(key = %event.kv.key, %error, "stored object skipped");

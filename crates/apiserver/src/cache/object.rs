@@ -23,6 +23,26 @@ pub struct Head {
     pub labels: BTreeMap<String, String>,
 }
 
+impl Head {
+    fn of(value: &Value) -> Option<Self> {
+        let metadata = value.get("metadata")?.as_object()?;
+        let text = |key: &str| match metadata.get(key) {
+            None => Some(String::new()),
+            Some(value) => value.as_str().map(str::to_owned),
+        };
+        let labels = match metadata.get("labels") {
+            None | Some(Value::Null) => BTreeMap::new(),
+            Some(labels) => {
+                let pair = |(name, value): (&String, &Value)| {
+                    Some((name.clone(), value.as_str()?.to_owned()))
+                };
+                labels.as_object()?.iter().map(pair).collect::<Option<_>>()?
+            }
+        };
+        Some(Self { namespace: text("namespace")?, name: text("name")?, uid: text("uid")?, labels })
+    }
+}
+
 fn null_is_empty<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {
@@ -70,7 +90,7 @@ impl Shown for StoredObject {
 
 /// Where things are in the text of an object.
 #[derive(Debug, Clone, Copy)]
-struct Places {
+pub struct Places {
     /// Where the fields after `kind` and `apiVersion` begin.
     bare: usize,
     /// Where the first field of the metadata would be.
@@ -114,7 +134,33 @@ impl StoredObject {
 
     /// Wraps a tree that has no version; `revision` is its version.
     pub fn from_value(key: Arc<str>, value: &Value, revision: i64) -> Result<Self, Unreadable> {
-        Self::read(key, &encode(value), revision)
+        Self::read(key, &encode(value).0, revision)
+    }
+
+    /// What a tree will be once its text is stored; the version is not known yet. Nothing if it cannot be
+    /// told without reading the text.
+    pub(super) fn ahead(
+        key: Arc<str>,
+        text: Bytes,
+        places: Option<Places>,
+        value: &Value,
+    ) -> Option<Self> {
+        let head = Head::of(value)?;
+        Some(Self {
+            key,
+            revision: 0,
+            head,
+            text,
+            places: places?,
+            completed: false,
+            fields: Vec::new(),
+            value: OnceLock::new(),
+            made: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn size_of_text(&self) -> usize {
+        self.text.len()
     }
 
     /// Roughly how long the text is.
@@ -231,10 +277,12 @@ fn lay_out(fields: &BTreeMap<Cow<'_, str>, &RawValue>, metadata: &str) -> (Bytes
     (exact(out), Places { bare, version, metadata_end })
 }
 
-/// The text an object is stored as. The tree must not carry a version: that is the store's own.
-pub fn encode(value: &Value) -> Bytes {
-    let Some(fields) = value.as_object() else { return Bytes::from(value.to_string()) };
+/// The text an object is stored as, and where things are in it. The tree must not carry a version: that is
+/// the store's own.
+pub fn encode(value: &Value) -> (Bytes, Option<Places>) {
+    let Some(fields) = value.as_object() else { return (Bytes::from(value.to_string()), None) };
     let mut out = Vec::with_capacity(1024);
+    let mut places = None;
     out.push(b'{');
     let first = ["kind", "apiVersion", "metadata"];
     let others = fields.iter().filter(|(name, _)| !first.contains(&name.as_str()));
@@ -243,13 +291,18 @@ pub fn encode(value: &Value) -> Bytes {
         if out.len() > 1 {
             out.push(b',');
         }
+        let bare = out.len();
         // Writing JSON to memory cannot fail.
         let _ = serde_json::to_writer(&mut out, name);
         out.push(b':');
+        let version = out.len() + 1;
         let _ = serde_json::to_writer(&mut out, value);
+        if name == "metadata" && value.is_object() {
+            places = Some(Places { bare, version, metadata_end: out.len() });
+        }
     }
     out.push(b'}');
-    exact(out)
+    (exact(out), places)
 }
 
 /// Lets go of the room that was kept for more: the text stays for long.
@@ -313,9 +366,12 @@ mod tests {
     #[test]
     fn what_is_encoded_here_is_kept_as_it_is() {
         let value = json!({"apiVersion": "v1", "data": {}, "kind": "X", "metadata": {"name": "a"}});
-        let text = encode(&value);
+        let (text, places) = encode(&value);
         let object = StoredObject::read("a".into(), &text, 7).unwrap();
         assert_eq!(object.text.as_ptr(), text.as_ptr());
         assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), value);
+        let ahead = StoredObject::ahead("a".into(), text, places, &value).unwrap();
+        let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.head);
+        assert_eq!(told(&ahead), told(&object));
     }
 }

@@ -11,7 +11,7 @@ use karmada_apimachinery::status::{Cause, Details, Status};
 use karmada_store::{Error, Expect, KeyValue};
 
 use crate::admission::{Attributes, Operation};
-use crate::cache;
+use crate::cache::{self, Places};
 use crate::call::Call;
 use crate::registry::{Served, Storage};
 
@@ -61,9 +61,10 @@ pub(crate) async fn load_existing(
 }
 
 /// The bytes an object is stored as: without its version, which is the store's own.
-fn encode_for_store(value: &mut Value) -> Bytes {
+fn encode_for_store(value: &mut Value) -> Result<(Bytes, Option<Places>), Status> {
     value.remove_at(&["metadata", "resourceVersion"]);
-    cache::encode(value)
+    let (text, places) = cache::encode(value);
+    Ok((checked_size(text)?, places))
 }
 
 /// The largest object that is kept.
@@ -90,20 +91,12 @@ pub(crate) async fn insert(
     mut object: Value,
 ) -> Result<Written, Status> {
     let key = storage.key(object.namespace(), object.name());
-    let bytes = checked_size(encode_for_store(&mut object))?;
-    match call.state.store.put(&key, bytes, Expect::Absent).await {
-        Ok(kv) => Ok(Written::Stored(reread(call, storage, object, &kv).await)),
+    let (text, places) = encode_for_store(&mut object)?;
+    let _ahead = storage.cache.expect(&key, (&text, places), &mut object);
+    match call.state.store.put(&key, text, Expect::Absent).await {
+        Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(store_error(error)),
-    }
-}
-
-/// A written object as it is read from now on.
-async fn reread(call: &Call, storage: &Storage, object: Value, kv: &KeyValue) -> Value {
-    let object = settled(call, object, kv.mod_revision).await;
-    match storage.cache.object_of(kv) {
-        Ok(read) if read.completed => read.to_value(),
-        _ => object,
     }
 }
 
@@ -116,10 +109,12 @@ pub(crate) async fn replace(
     if is_stored_like_this(&object, current) {
         return Ok(Written::Stored(current.value.clone()));
     }
-    let bytes = checked_size(encode_for_store(&mut object))?;
+    let (text, places) = encode_for_store(&mut object)?;
+    let (storage, key) = (call.storage()?, &current.kv.key);
+    let _ahead = storage.cache.expect(key, (&text, places), &mut object);
     let expect = Expect::ModRevision(current.kv.mod_revision);
-    match call.state.store.put(&current.kv.key, bytes, expect).await {
-        Ok(kv) => Ok(Written::Stored(reread(call, call.storage()?, object, &kv).await)),
+    match call.state.store.put(key, text, expect).await {
+        Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
         Err(error) => Err(store_error(error)),
     }

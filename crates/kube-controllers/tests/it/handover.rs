@@ -71,7 +71,8 @@ async fn a_watch_tells_both_the_same() {
         tellers.push(client.api(&gvr).namespaced("default").watch(&options).await.unwrap());
     }
     let api = cluster.client.api(&gvr).namespaced("default");
-    let labelled = json!({"metadata": {"name": "a", "labels": {"seen": "yes"}}, "data": {"k": "v"}});
+    let labelled =
+        json!({"metadata": {"name": "a", "labels": {"seen": "yes"}}, "data": {"k": "v"}});
     api.create(&labelled).await.unwrap();
     api.merge_patch("a", json!({"data": {"k": "w"}})).await.unwrap();
     api.merge_patch("a", json!({"metadata": {"labels": {"seen": "no"}}})).await.unwrap();
@@ -81,7 +82,9 @@ async fn a_watch_tells_both_the_same() {
         while seen.len() < 4 {
             seen.push(match events.next().await.unwrap().unwrap() {
                 WatchEvent::Added(object) => ("added", object.value(), object.read().unwrap()),
-                WatchEvent::Modified(object) => ("modified", object.value(), object.read().unwrap()),
+                WatchEvent::Modified(object) => {
+                    ("modified", object.value(), object.read().unwrap())
+                }
                 WatchEvent::Deleted(object) => ("deleted", object.value(), object.read().unwrap()),
                 WatchEvent::Bookmark { initial_events_end, .. } => {
                     ("bookmark", json!(initial_events_end), Value::Null)
@@ -91,5 +94,8 @@ async fn a_watch_tells_both_the_same() {
         told.push(seen);
     }
     assert_eq!(told[0], told[1]);
-    assert_eq!(told[0].iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), ["bookmark", "added", "modified", "deleted"]);
+    assert_eq!(
+        told[0].iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(),
+        ["bookmark", "added", "modified", "deleted"]
+    );
 }

@@ -12,6 +12,7 @@ use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, Object, Patch, PatchOptions};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::{Clock, Shutdown};
@@ -23,6 +24,11 @@ const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 /// Events about one object: a burst, then one every five minutes.
 const BURST: f64 = 25.0;
 const REFILL_PER_SECOND: f64 = 1.0 / 300.0;
+
+/// Events one component writes: a burst, then so many per second. A flood of them must not take the time of
+/// those whose work it tells about.
+const COMPONENT_BURST: f64 = 500.0;
+const COMPONENT_PER_SECOND: f64 = 100.0;
 
 /// How many objects and messages are remembered.
 const MEMORY: usize = 4096;
@@ -140,6 +146,7 @@ async fn write_all(
     shutdown: Shutdown,
 ) {
     let mut correlator = Correlator::new(component);
+    let mut pace = Pace { tokens: COMPONENT_BURST, at: Instant::now() };
     loop {
         let note = tokio::select! {
             // What was recorded before the shutdown is still written.
@@ -149,6 +156,12 @@ async fn write_all(
         };
         let Some(note) = note else { return };
         let Some(plan) = correlator.plan(&note) else { continue };
+        tokio::select! {
+            biased;
+            // The end must not wait for what a flood left behind.
+            () = shutdown.triggered() => {}
+            () = pace.wait() => {}
+        }
         let api = api.clone().namespaced(&plan.namespace);
         let stored = match &plan.write {
             Write::Create(event) => create(&api, event).await,
@@ -164,6 +177,24 @@ async fn write_all(
         match stored {
             Ok(event) => correlator.stored(plan.key, event.name()),
             Err(error) => debug!(%error, reason = note.reason, "an event was not written"),
+        }
+    }
+}
+
+/// How fast a component may write.
+struct Pace {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Pace {
+    async fn wait(&mut self) {
+        let now = Instant::now();
+        let gained = now.duration_since(self.at).as_secs_f64() * COMPONENT_PER_SECOND;
+        self.tokens = (self.tokens + gained).min(COMPONENT_BURST) - 1.0;
+        self.at = now;
+        if self.tokens < 0.0 {
+            tokio::time::sleep(Duration::from_secs_f64(-self.tokens / COMPONENT_PER_SECOND)).await;
         }
     }
 }
@@ -422,6 +453,21 @@ mod tests {
         let mut text = format!("a{text}");
         truncate(&mut text, MESSAGE_LIMIT);
         assert_eq!(text.len(), 1023);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_component_has_a_burst_and_then_a_rate() {
+        let began = Instant::now();
+        let mut pace = Pace { tokens: COMPONENT_BURST, at: began };
+        for _ in 0..500 {
+            pace.wait().await;
+        }
+        assert!(began.elapsed().is_zero());
+        for _ in 0..200 {
+            pace.wait().await;
+        }
+        let took = began.elapsed().as_millis();
+        assert!((1990..2300).contains(&took), "{took} ms");
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,33 +8,54 @@ use crate::schema::{Additional, Schema};
 /// Reports elements that appear, or whose keys appear, more than once.
 pub fn validate_lists(value: &Value, schema: &Schema, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(value, schema, path, &mut errors);
+    walk(value, schema, &Trail::Start(path), &mut errors);
     errors
 }
 
-fn walk(value: &Value, schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
+/// The way to a value. It becomes a path only where there is a list to look at.
+enum Trail<'a> {
+    Start(&'a Path),
+    Field(&'a Trail<'a>, &'a str),
+    Key(&'a Trail<'a>, &'a str),
+    Item(&'a Trail<'a>, usize),
+}
+
+impl Trail<'_> {
+    fn path(&self) -> Path {
+        match self {
+            Self::Start(path) => (*path).clone(),
+            Self::Field(parent, name) => parent.path().child(name),
+            Self::Key(parent, key) => parent.path().key(key),
+            Self::Item(parent, index) => parent.path().index(*index),
+        }
+    }
+}
+
+fn walk(value: &Value, schema: &Schema, trail: &Trail<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(fields) => {
             if let Additional::Schema(values) = &schema.additional {
                 for (key, value) in fields {
-                    walk(value, values, &path.key(key), errors);
+                    walk(value, values, &Trail::Key(trail, key), errors);
                 }
             }
             for (key, value) in fields {
                 if let Some(property) = schema.properties.get(key.as_str()) {
-                    walk(value, property, &path.child(key), errors);
+                    walk(value, property, &Trail::Field(trail, key), errors);
                 }
             }
         }
         Value::Array(items) => {
             match schema.extensions.list_type.as_deref() {
-                Some("set") => check_unique(items, path, errors),
-                Some("map") => check_keys(items, &schema.extensions.list_map_keys, path, errors),
+                Some("set") => check_unique(items, &trail.path(), errors),
+                Some("map") => {
+                    check_keys(items, &schema.extensions.list_map_keys, &trail.path(), errors);
+                }
                 _ => {}
             }
             if let Some(element) = schema.items.as_deref() {
                 for (index, item) in items.iter().enumerate() {
-                    walk(item, element, &path.index(index), errors);
+                    walk(item, element, &Trail::Item(trail, index), errors);
                 }
             }
         }

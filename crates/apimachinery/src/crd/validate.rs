@@ -146,13 +146,13 @@ impl Validator<'_> {
 
     fn check_type(&self, value: &Value, schema: &Schema, path: &str) -> Outcome {
         let types = types(schema);
-        let names: Vec<&str> = types.iter().map(|kind| kind.name()).collect();
+        let names = || types.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
         let (found, found_format) = match value {
             Value::Null => {
                 if types.is_empty() || schema.nullable {
                     return Outcome::passed();
                 }
-                return Outcome::failed(self.wrong_type(path, &names.join(","), "null"));
+                return Outcome::failed(self.wrong_type(path, &names(), "null"));
             }
             Value::Bool(_) => (Type::Boolean, ""),
             Value::Number(number) if number.is_i64() => (Type::Integer, "int64"),
@@ -179,7 +179,7 @@ impl Validator<'_> {
         if fits {
             return Outcome::passed();
         }
-        Outcome::failed(self.wrong_type(path, &names.join(","), found.name()))
+        Outcome::failed(self.wrong_type(path, &names(), found.name()))
     }
 
     fn check_enum(&self, value: &Value, schema: &Schema, path: &str) -> Outcome {
@@ -302,7 +302,7 @@ impl Validator<'_> {
         if let Some(element) = schema.items.as_deref() {
             for (index, item) in items.iter().enumerate() {
                 let old = old.and_then(|old| correlated_item(item, old, schema));
-                let path = format!("{path}[{index}]");
+                let path = joined(path, ["[", &index.to_string(), "]"]);
                 outcome.merge(self.check(item, old, element, &path, depth + 1));
             }
         }
@@ -355,7 +355,7 @@ impl Validator<'_> {
                     outcome.add(FieldError::invalid(&self.at(path), key.as_str(), detail));
                 }
                 Additional::Schema(values) => {
-                    let path = format!("{path}.{key}");
+                    let path = joined(path, [".", key, ""]);
                     outcome.merge(self.check(value, old_field(key), values, &path, depth + 1));
                 }
                 Additional::Unspecified | Additional::Allowed => {}
@@ -363,7 +363,8 @@ impl Validator<'_> {
         }
         for (key, property) in &schema.properties {
             if let Some(value) = fields.get(&**key) {
-                let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+                let dot = if path.is_empty() { "" } else { "." };
+                let path = joined(path, [dot, key, ""]);
                 outcome.merge(self.check(value, old_field(key), property, &path, depth + 1));
             }
         }
@@ -387,12 +388,14 @@ impl Validator<'_> {
         if depth > MAX_DEPTH {
             return outcome;
         }
-        let name = quote(path);
+        // Said of few values, so not made for all of them.
+        let name = || quote(path);
         if !limits.any_of.is_empty() {
             let tried = try_until(&limits.any_of, &run, true);
             if tried.valid == 0 {
-                outcome
-                    .add(self.plain(format!("{name} must validate at least one schema (anyOf)")));
+                outcome.add(
+                    self.plain(format!("{} must validate at least one schema (anyOf)", name())),
+                );
             }
             outcome.merge(tried.kept);
         }
@@ -404,7 +407,8 @@ impl Validator<'_> {
                     many => format!("Found {many} valid alternatives"),
                 };
                 outcome.add(self.plain(format!(
-                    "{name} must validate one and only one schema (oneOf). {found}"
+                    "{} must validate one and only one schema (oneOf). {found}",
+                    name()
                 )));
             }
             if tried.valid < 2 {
@@ -419,12 +423,13 @@ impl Validator<'_> {
             }
             if valid != limits.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                outcome
-                    .add(self.plain(format!("{name} must validate all the schemas (allOf){none}")));
+                outcome.add(
+                    self.plain(format!("{} must validate all the schemas (allOf){none}", name())),
+                );
             }
         }
         if limits.not.as_deref().is_some_and(|not| run(not).errors.is_empty()) {
-            outcome.add(self.plain(format!("{name} must not validate the schema (not)")));
+            outcome.add(self.plain(format!("{} must not validate the schema (not)", name())));
         }
         outcome
     }
@@ -461,6 +466,15 @@ fn try_until(
         }
     }
     Tried { valid, kept: kept.unwrap_or_default() }
+}
+
+/// A longer path. One is made for every value, so it is put together plainly.
+fn joined(path: &str, parts: [&str; 3]) -> String {
+    let length = parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut joined = String::with_capacity(path.len() + length);
+    joined.push_str(path);
+    parts.iter().for_each(|part| joined.push_str(part));
+    joined
 }
 
 fn types(schema: &Schema) -> &'static [Type] {

@@ -12,14 +12,18 @@ use parking_lot::Mutex;
 
 struct Counting;
 
+/// Off where nobody states it: counters that all threads share cost more than the allocations.
+static COUNTED: AtomicBool = AtomicBool::new(true);
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static LIVE: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: every call is handed to the product's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.fetch_add(1, Ordering::Relaxed);
-        LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        if COUNTED.load(Ordering::Relaxed) {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+            LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        }
         // SAFETY: the caller's promises are passed on.
         let pointer = unsafe { MiMalloc.alloc(layout) };
         if SAMPLING.load(Ordering::Relaxed) {
@@ -29,7 +33,9 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        if COUNTED.load(Ordering::Relaxed) {
+            LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        }
         if SAMPLING.load(Ordering::Relaxed) {
             forget(pointer as usize);
         }
@@ -40,6 +46,11 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
+
+/// Stops counting for the rest of the process.
+pub(crate) fn do_not_count() {
+    COUNTED.store(false, Ordering::Relaxed);
+}
 
 /// How often memory was asked for since the start.
 pub(crate) fn count() -> u64 {

@@ -24,8 +24,14 @@ impl Comparison {
         self
     }
 
-    pub(super) fn changed(&self) -> FieldSet {
-        self.modified.union(&self.added)
+    /// What is new or has another value, and what is gone.
+    pub(super) fn into_parts(self) -> (FieldSet, FieldSet) {
+        let changed = match (self.modified.is_empty(), self.added.is_empty()) {
+            (true, _) => self.added,
+            (_, true) => self.modified,
+            _ => self.modified.union(&self.added),
+        };
+        (changed, self.removed)
     }
 }
 

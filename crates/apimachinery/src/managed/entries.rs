@@ -63,9 +63,11 @@ impl Fields {
         }
     }
 
-    pub(super) fn add(&mut self, set: &FieldSet) {
-        if !self.contain(set) {
-            *self = Self::Decoded(self.set().union(set));
+    pub(super) fn add(&mut self, set: FieldSet) {
+        if self.is_empty() {
+            *self = Self::Decoded(set);
+        } else if !self.contain(&set) {
+            *self = Self::Decoded(self.set().union(&set));
         }
     }
 
@@ -248,7 +250,7 @@ pub(super) fn cap(entries: &mut Vec<Entry>) {
             Some(index) => bucket.fields = entries.remove(index).fields,
             None => entries.retain(|one| !one.is_same_manager(first)),
         }
-        bucket.fields.add(&entry.fields.set());
+        bucket.fields.add(entry.fields.set().into_owned());
         entries.retain(|one| !one.is_same_manager(&entry));
         entries.push(bucket);
         left -= 1;

@@ -190,6 +190,18 @@ impl FieldSet {
         })
     }
 
+    /// Removes the paths that are in `other`; children of a removed path stay.
+    pub(super) fn take_away(&mut self, other: &Self) {
+        for (step, theirs) in &other.0 {
+            let Some(mine) = self.0.get_mut(step) else { continue };
+            mine.owned &= !theirs.owned;
+            mine.children.take_away(&theirs.children);
+            if mine.is_empty() {
+                self.0.remove(step);
+            }
+        }
+    }
+
     /// Removes the paths that are in `other` or below one that is.
     pub(super) fn take_away_below(&mut self, other: &Self) {
         if self.is_empty() {

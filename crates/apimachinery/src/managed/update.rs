@@ -100,7 +100,8 @@ pub(super) fn track(
 ) -> Result<Vec<Entry>, String> {
     let writer = ctx.entry(manager, Operation::Update);
     let changes = revise(old, new, &mut owners, &writer, ctx, place)?;
-    let gained = changes.gained.difference(&NOBODYS);
+    let mut gained = changes.gained;
+    gained.take_away(&NOBODYS);
     for (owner, lost) in owners.iter_mut().zip(&changes.lost) {
         owner.fields.take_away(&lost.changed);
         owner.fields.take_away(&lost.removed);
@@ -110,7 +111,7 @@ pub(super) fn track(
     if !gained.is_empty() {
         let index = owners.iter().position(|one| one.is_same_manager(&writer));
         let mut entry = index.map_or_else(|| writer.clone(), |index| owners.remove(index));
-        entry.fields.add(&gained);
+        entry.fields.add(gained);
         entry.time = writer.time;
         owners.push(entry);
     }
@@ -146,8 +147,8 @@ pub(super) fn revise(
 ) -> Result<Changes, String> {
     let unreachable = ctx.unreachable_fields();
     let told = |comparison: Comparison| {
-        let comparison = comparison.without(&unreachable);
-        Lost { changed: comparison.changed(), removed: comparison.removed }
+        let (changed, removed) = comparison.without(&unreachable).into_parts();
+        Lost { changed, removed }
     };
     let mut versions: BTreeMap<String, Option<Lost>> = BTreeMap::new();
     let own_version = ctx.gvk.api_version();

@@ -16,6 +16,7 @@ use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Object};
 use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey, Recorder};
+use serde::Deserialize;
 
 use super::monitor;
 use crate::context::Context;
@@ -102,9 +103,24 @@ fn gvr<K: karmada_api::meta::Kind>() -> Gvr {
 
 /// The clusters a binding is scheduled to.
 fn targets(binding: &Object) -> Vec<String> {
-    let binding = binding.value();
-    let clusters = binding.list_at(&["spec", "clusters"]).iter();
-    clusters.map(|cluster| cluster.str_at(&["name"]).unwrap_or_default().to_owned()).collect()
+    /// As much of a binding as it takes: an index asks at every change of one.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Bound {
+        spec: Spec,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Spec {
+        clusters: Option<Vec<Target>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Target {
+        name: String,
+    }
+    let bound: Bound = serde_json::from_slice(binding.bytes()).unwrap_or_default();
+    bound.spec.clusters.into_iter().flatten().map(|cluster| cluster.name).collect()
 }
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {

@@ -11,6 +11,7 @@ mod environment;
 #[path = "../../../store/tests/it/servers.rs"]
 mod etcd_servers;
 mod golden;
+mod helm;
 mod kinds;
 mod kube_rs;
 mod kubectl;

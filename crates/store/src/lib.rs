@@ -11,6 +11,7 @@
 
 pub mod compaction;
 mod embedded;
+pub mod encryption;
 mod error;
 mod etcd;
 mod index;

@@ -5,6 +5,7 @@
 mod conformance;
 mod crash;
 mod damage;
+mod encryption;
 mod etcd;
 mod model;
 mod servers;

@@ -1,0 +1,326 @@
+//! Values kept encrypted, in the form a Kubernetes API server gives them: `k8s:enc:`, the kind of
+//! cipher, the name of the key, and then what only that key can read. It wraps any store; keys of the
+//! store and revisions are as they were.
+
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{
+    AES_128, AES_192, AES_256, DecryptionContext, PaddedBlockDecryptingKey,
+    PaddedBlockEncryptingKey, UnboundCipherKey,
+};
+use aws_lc_rs::iv::FixedLength;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::future::{BoxFuture, FutureExt as _};
+use tracing::{error, info};
+
+use crate::{
+    Error, Event, Expect, KeyValue, RangeQuery, RangeResult, Result, Store, Update, WatchStream,
+};
+
+const MARK: &[u8] = b"k8s:enc:";
+const IV_LEN: usize = 16;
+
+/// A way to keep values.
+pub enum Provider {
+    /// As they are.
+    Identity,
+    AesGcm(Vec<NamedKey>),
+    AesCbc(Vec<NamedKey>),
+}
+
+/// A key by which people know it.
+pub struct NamedKey {
+    pub name: String,
+    secret: Vec<u8>,
+}
+
+impl NamedKey {
+    /// A key of 16, 24 or 32 bytes.
+    pub fn new(name: &str, secret: Vec<u8>) -> Result<Self> {
+        if !matches!(secret.len(), 16 | 24 | 32) || name.is_empty() || name.contains(':') {
+            let why = "a name without a colon and a secret of 16, 24 or 32 bytes are needed";
+            return Err(Error::io(format!("use the key {name:?}"), std::io::Error::other(why)));
+        }
+        Ok(Self { name: name.to_owned(), secret })
+    }
+}
+
+/// How the values of some keys are kept: by the first provider; the others are for reading.
+pub struct Rule {
+    /// What the keys begin with.
+    pub prefixes: Vec<String>,
+    pub providers: Vec<Provider>,
+}
+
+/// A store whose values are encrypted by rules; the first rule that a key matches counts.
+pub struct Encrypted {
+    store: Arc<dyn Store>,
+    rules: Arc<Vec<Rule>>,
+}
+
+/// What became of a value that was read.
+enum Read {
+    /// The second is whether it would be written otherwise today.
+    Plain(Bytes, bool),
+    Unreadable,
+}
+
+impl Encrypted {
+    pub fn new(store: Arc<dyn Store>, rules: Vec<Rule>) -> Self {
+        Self { store, rules: Arc::new(rules) }
+    }
+
+    /// Writes values anew that were written by other keys than the first ones, or by none, and says
+    /// how many. Those that somebody else writes meanwhile are theirs.
+    pub async fn renew(&self) -> Result<usize> {
+        let mut renewed = 0;
+        for kv in self.store.range(RangeQuery::prefix("")).await?.items {
+            let Some(rule) = rule_of(&self.rules, &kv.key) else { continue };
+            let Read::Plain(plain, true) = open(rule, &kv.key, &kv.value) else { continue };
+            let sealed = seal(rule, &kv.key, &plain)?;
+            match self.store.put(&kv.key, sealed, Expect::ModRevision(kv.mod_revision)).await {
+                Ok(_) => renewed += 1,
+                Err(Error::Conflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if renewed > 0 {
+            info!(values = renewed, "values written anew with the first key");
+        }
+        Ok(renewed)
+    }
+
+    fn seal(&self, key: &str, value: Bytes) -> Result<Bytes> {
+        match rule_of(&self.rules, key) {
+            Some(rule) => seal(rule, key, &value),
+            None => Ok(value),
+        }
+    }
+
+    fn opened(&self, outcome: Error) -> Error {
+        match outcome {
+            Error::Conflict { current } => {
+                Error::Conflict { current: current.map(|kv| Box::new(plain(&self.rules, *kv))) }
+            }
+            error => error,
+        }
+    }
+}
+
+fn rule_of<'a>(rules: &'a [Rule], key: &str) -> Option<&'a Rule> {
+    rules.iter().find(|rule| rule.prefixes.iter().any(|prefix| key.starts_with(prefix.as_str())))
+}
+
+/// The pair as its readers know it. What cannot be read is left as it is: whoever reads it sees
+/// that it is no object, and nobody else is kept from theirs.
+fn plain(rules: &[Rule], kv: KeyValue) -> KeyValue {
+    let Some(rule) = rule_of(rules, &kv.key) else { return kv };
+    if kv.value.is_empty() {
+        return kv;
+    }
+    match open(rule, &kv.key, &kv.value) {
+        Read::Plain(value, _) => KeyValue { value, ..kv },
+        Read::Unreadable => {
+            error!(key = %kv.key, "no key of the configuration can decrypt this value");
+            kv
+        }
+    }
+}
+
+fn plain_event(rules: &[Rule], event: Arc<Event>) -> Arc<Event> {
+    if rule_of(rules, &event.kv.key).is_none() {
+        return event;
+    }
+    let Event { kind, kv, prev } = (*event).clone();
+    let prev = prev.map(|prev| plain(rules, prev));
+    Arc::new(Event { kind, kv: plain(rules, kv), prev })
+}
+
+fn seal(rule: &Rule, place: &str, value: &[u8]) -> Result<Bytes> {
+    let failed = |_| {
+        Error::io(format!("encrypt the value of {place}"), std::io::Error::other("cipher failed"))
+    };
+    let (kind, key) = match rule.providers.first() {
+        Some(Provider::AesGcm(keys)) => ("aesgcm", keys.first()),
+        Some(Provider::AesCbc(keys)) => ("aescbc", keys.first()),
+        Some(Provider::Identity) | None => return Ok(Bytes::copy_from_slice(value)),
+    };
+    let Some(key) = key else { return Err(failed(())) };
+    let mut sealed = format!("k8s:enc:{kind}:v1:{}:", key.name).into_bytes();
+    if kind == "aesgcm" {
+        let mut nonce = [0; NONCE_LEN];
+        aws_lc_rs::rand::fill(&mut nonce).map_err(|_| failed(()))?;
+        let mut text = value.to_vec();
+        // What is moved to another place cannot be read there.
+        gcm(key)
+            .and_then(|cipher| {
+                let nonce = Nonce::assume_unique_for_key(nonce);
+                cipher.seal_in_place_append_tag(nonce, Aad::from(place.as_bytes()), &mut text).ok()
+            })
+            .ok_or_else(|| failed(()))?;
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(&text);
+    } else {
+        let mut text = value.to_vec();
+        let context = cbc(key)
+            .and_then(|key| PaddedBlockEncryptingKey::cbc_pkcs7(key).ok())
+            .and_then(|cipher| cipher.encrypt(&mut text).ok());
+        let Some(DecryptionContext::Iv128(iv)) = context else { return Err(failed(())) };
+        sealed.extend_from_slice(iv.as_ref());
+        sealed.extend_from_slice(&text);
+    }
+    Ok(sealed.into())
+}
+
+fn gcm(key: &NamedKey) -> Option<LessSafeKey> {
+    let algorithm = match key.secret.len() {
+        16 => &AES_128_GCM,
+        32 => &AES_256_GCM,
+        _ => return None,
+    };
+    UnboundKey::new(algorithm, &key.secret).ok().map(LessSafeKey::new)
+}
+
+fn cbc(key: &NamedKey) -> Option<UnboundCipherKey> {
+    let algorithm = match key.secret.len() {
+        16 => &AES_128,
+        24 => &AES_192,
+        _ => &AES_256,
+    };
+    UnboundCipherKey::new(algorithm, &key.secret).ok()
+}
+
+fn open(rule: &Rule, place: &str, stored: &Bytes) -> Read {
+    let first = rule.providers.first();
+    if !stored.starts_with(MARK) {
+        let today = matches!(first, Some(Provider::Identity) | None);
+        let allowed = rule.providers.iter().any(|p| matches!(p, Provider::Identity));
+        return if allowed { Read::Plain(stored.clone(), !today) } else { Read::Unreadable };
+    }
+    for (rank, provider) in rule.providers.iter().enumerate() {
+        let (kind, keys) = match provider {
+            Provider::Identity => continue,
+            Provider::AesGcm(keys) => ("aesgcm", keys),
+            Provider::AesCbc(keys) => ("aescbc", keys),
+        };
+        for (number, key) in keys.iter().enumerate() {
+            let mark = format!("k8s:enc:{kind}:v1:{}:", key.name);
+            let Some(sealed) = stored.strip_prefix(mark.as_bytes()) else { continue };
+            let text = match kind {
+                "aesgcm" => open_gcm(key, place, sealed),
+                _ => open_cbc(key, sealed),
+            };
+            if let Some(text) = text {
+                return Read::Plain(text.into(), rank > 0 || number > 0);
+            }
+        }
+    }
+    Read::Unreadable
+}
+
+fn open_gcm(key: &NamedKey, place: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+    let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
+    let mut text = text.to_vec();
+    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+    let aad = Aad::from(place.as_bytes());
+    let length = gcm(key)?.open_in_place(nonce, aad, &mut text).ok()?.len();
+    text.truncate(length);
+    Some(text)
+}
+
+fn open_cbc(key: &NamedKey, sealed: &[u8]) -> Option<Vec<u8>> {
+    let (iv, text) = sealed.split_at_checked(IV_LEN)?;
+    let iv: [u8; IV_LEN] = iv.try_into().ok()?;
+    let mut text = text.to_vec();
+    let cipher = PaddedBlockDecryptingKey::cbc_pkcs7(cbc(key)?).ok()?;
+    let context = DecryptionContext::Iv128(FixedLength::from(iv));
+    let length = cipher.decrypt(&mut text, context).ok()?.len();
+    text.truncate(length);
+    Some(text)
+}
+
+impl Store for Encrypted {
+    fn revision(&self) -> i64 {
+        self.store.revision()
+    }
+
+    fn current(&self) -> BoxFuture<'_, Result<i64>> {
+        self.store.current()
+    }
+
+    fn replays_cheaply(&self) -> bool {
+        self.store.replays_cheaply()
+    }
+
+    fn compacted_revision(&self) -> i64 {
+        self.store.compacted_revision()
+    }
+
+    fn get<'a>(&'a self, key: &'a str, at: Option<i64>) -> BoxFuture<'a, Result<Option<KeyValue>>> {
+        async move { Ok(self.store.get(key, at).await?.map(|kv| plain(&self.rules, kv))) }.boxed()
+    }
+
+    fn range(&self, query: RangeQuery) -> BoxFuture<'_, Result<RangeResult>> {
+        async move {
+            let mut result = self.store.range(query).await?;
+            result.items = result.items.into_iter().map(|kv| plain(&self.rules, kv)).collect();
+            Ok(result)
+        }
+        .boxed()
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        expect: Expect,
+    ) -> BoxFuture<'a, Result<KeyValue>> {
+        async move {
+            let sealed = self.seal(key, value.clone())?;
+            let stored = self.store.put(key, sealed, expect).await;
+            let stored = stored.map_err(|error| self.opened(error))?;
+            Ok(KeyValue { value, ..stored })
+        }
+        .boxed()
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expect: Expect) -> BoxFuture<'a, Result<Arc<Event>>> {
+        async move {
+            let event = self.store.delete(key, expect).await.map_err(|error| self.opened(error))?;
+            Ok(plain_event(&self.rules, event))
+        }
+        .boxed()
+    }
+
+    fn watch(&self, prefix: &str, after: i64) -> BoxFuture<'_, Result<WatchStream>> {
+        let watching = self.store.watch(prefix, after);
+        async move {
+            let rules = self.rules.clone();
+            let updates = watching.await?.map(move |update| match update {
+                Ok(Update::Event(event)) => Ok(Update::Event(plain_event(&rules, event))),
+                other => other,
+            });
+            let updates: WatchStream = Box::pin(updates);
+            Ok(updates)
+        }
+        .boxed()
+    }
+
+    fn request_progress(&self) {
+        self.store.request_progress();
+    }
+
+    fn compact(&self, revision: i64) -> BoxFuture<'_, Result<()>> {
+        self.store.compact(revision)
+    }
+
+    fn crowded(&self, bytes: usize) -> BoxFuture<'_, i64> {
+        self.store.crowded(bytes)
+    }
+
+    fn health(&self) -> Result<()> {
+        self.store.health()
+    }
+}

@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 
 use crate::audit::AuditArgs;
 use crate::control::{self, Subject};
+use crate::encryption::EncryptionArgs;
 use crate::etcd::{ElectionArgs, EtcdArgs, keys};
 use crate::stop::Stop;
 use crate::up::{parse_gates, user_data_dir};
@@ -73,6 +74,8 @@ pub(crate) struct ServingArgs {
     etcd: EtcdArgs,
     #[command(flatten)]
     election: ElectionArgs,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
     /// How often history is compacted, in seconds
     #[arg(long, default_value_t = 300)]
     compaction_interval: u64,
@@ -186,7 +189,9 @@ impl Serving {
         };
         let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
         let trust = pki.trust(tokens.clone())?;
+        // Backups hold what is encrypted as it lies.
         let subject = Subject { store: store.clone(), data_dir: data_dir.to_owned() };
+        let store = args.encryption.wrap(store).await?;
         let mut builder = customise(Server::builder(config, store, trust));
         if let Some(audit) = args.audit.open()? {
             builder = builder.audit(audit);

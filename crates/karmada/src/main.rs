@@ -9,6 +9,7 @@ mod component;
 mod control;
 mod controller_manager;
 mod crds;
+mod encryption;
 mod etcd;
 mod explain;
 mod member;

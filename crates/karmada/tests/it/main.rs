@@ -7,6 +7,7 @@ mod backup;
 mod client_go;
 mod crds;
 mod docs;
+mod encryption;
 mod environment;
 #[path = "../../../store/tests/it/servers.rs"]
 mod etcd_servers;

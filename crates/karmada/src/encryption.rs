@@ -1,0 +1,198 @@
+//! Encryption at rest by an `EncryptionConfiguration`, with the flag and the file of Kubernetes.
+//! Providers are aesgcm, aescbc and identity.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use karmada_store::Store;
+use karmada_store::encryption::{Encrypted, NamedKey, Provider, Rule};
+use serde::Deserialize;
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct EncryptionArgs {
+    /// Which resources are kept encrypted, and by which keys: a file with an EncryptionConfiguration
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Configuration {
+    api_version: String,
+    kind: String,
+    resources: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    resources: Vec<String>,
+    providers: Vec<ProviderConfig>,
+}
+
+/// Exactly one of these stands in every entry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ProviderConfig {
+    aesgcm: Option<Keys>,
+    aescbc: Option<Keys>,
+    identity: Option<Empty>,
+    secretbox: Option<serde_json::Value>,
+    kms: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Empty {}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    keys: Vec<Key>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    name: String,
+    secret: String,
+}
+
+/// The secret is not shown.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "key {}", self.name)
+    }
+}
+
+impl EncryptionArgs {
+    /// The store as the API server is to use it. What other keys have written is written anew.
+    pub(crate) async fn wrap(&self, store: Arc<dyn Store>) -> anyhow::Result<Arc<dyn Store>> {
+        let Some(path) = &self.encryption_provider_config else { return Ok(store) };
+        let told = || format!("--encryption-provider-config: {}", path.display());
+        let text = std::fs::read_to_string(path).with_context(told)?;
+        let encrypted = Encrypted::new(store, parse(&text).with_context(told)?);
+        encrypted.renew().await.context("write values anew with the first key")?;
+        Ok(Arc::new(encrypted))
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
+    let configuration: Configuration = serde_saphyr::from_str(text)?;
+    let Configuration { api_version, kind, resources } = configuration;
+    ensure!(
+        api_version == "apiserver.config.k8s.io/v1" && kind == "EncryptionConfiguration",
+        "it holds {api_version} {kind} instead of apiserver.config.k8s.io/v1 EncryptionConfiguration"
+    );
+    resources.into_iter().map(rule).collect()
+}
+
+fn rule(group: Group) -> anyhow::Result<Rule> {
+    ensure!(!group.providers.is_empty(), "{:?} have no providers", group.resources);
+    let prefixes = group.resources.iter().flat_map(|resource| prefixes_of(resource)).collect();
+    let providers = group.providers.into_iter().map(provider).collect::<anyhow::Result<_>>()?;
+    Ok(Rule { prefixes, providers })
+}
+
+fn provider(config: ProviderConfig) -> anyhow::Result<Provider> {
+    match config {
+        ProviderConfig { aesgcm: Some(keys), aescbc: None, identity: None, .. } => {
+            let keys = read_keys(keys)?;
+            Ok(Provider::AesGcm(keys))
+        }
+        ProviderConfig { aescbc: Some(keys), aesgcm: None, identity: None, .. } => {
+            Ok(Provider::AesCbc(read_keys(keys)?))
+        }
+        ProviderConfig { identity: Some(Empty {}), aesgcm: None, aescbc: None, .. } => {
+            Ok(Provider::Identity)
+        }
+        ProviderConfig { secretbox: Some(_), .. } | ProviderConfig { kms: Some(_), .. } => {
+            bail!("the providers secretbox and kms are not available; use aesgcm or aescbc")
+        }
+        _ => bail!("every provider is one of aesgcm, aescbc and identity"),
+    }
+}
+
+fn read_keys(keys: Keys) -> anyhow::Result<Vec<NamedKey>> {
+    ensure!(!keys.keys.is_empty(), "a provider has no keys");
+    let read = |key: Key| {
+        let secret = STANDARD.decode(key.secret.trim());
+        let secret =
+            secret.with_context(|| format!("the secret of {:?} is not base64", key.name))?;
+        Ok(NamedKey::new(&key.name, secret)?)
+    };
+    keys.keys.into_iter().map(read).collect()
+}
+
+/// Where objects of a resource lie: `secrets`, `deployments.apps`, `*.apps`, `*.` or `*.*`.
+fn prefixes_of(resource: &str) -> Vec<String> {
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    if resource == "*.*" {
+        return vec!["/registry/".to_owned()];
+    }
+    let stored = karmada_kinds::resources().iter().filter(|kind| kind.is_stored());
+    let named =
+        stored.filter(|kind| kind.group == group && (plural == "*" || kind.plural == plural));
+    let mut prefixes: Vec<String> =
+        named.map(|kind| format!("{}/", kind.storage_prefix())).collect();
+    prefixes.sort();
+    prefixes.dedup();
+    // Custom resources lie under the name of their group.
+    match (prefixes.is_empty() || plural == "*", group.is_empty()) {
+        (true, false) if plural == "*" => prefixes.push(format!("/registry/{group}/")),
+        (true, false) => prefixes.push(format!("/registry/{group}/{plural}/")),
+        _ => {}
+    }
+    prefixes
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+    use karmada_store::{Expect, Memory};
+
+    #[test]
+    fn resources_lie_where_they_are_stored() {
+        assert_eq!(prefixes_of("secrets"), ["/registry/secrets/"]);
+        assert_eq!(prefixes_of("services"), ["/registry/services/specs/"]);
+        assert_eq!(prefixes_of("deployments.apps"), ["/registry/deployments/"]);
+        assert_eq!(prefixes_of("works.work.karmada.io"), ["/registry/work.karmada.io/works/"]);
+        assert!(prefixes_of("*.").contains(&"/registry/configmaps/".to_owned()));
+        assert!(prefixes_of("*.apps").contains(&"/registry/daemonsets/".to_owned()));
+        assert_eq!(prefixes_of("*.*"), ["/registry/"]);
+        assert!(prefixes_of("nonsense").is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_file_of_kubernetes_is_understood() {
+        let secret = STANDARD.encode([7; 32]);
+        let text = format!(
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n\
+             - resources: [secrets]\n  providers:\n  - aescbc:\n      keys:\n      - name: key1\n        secret: {secret}\n  - identity: {{}}\n"
+        );
+        let memory = Memory::new();
+        let place = "/registry/secrets/a/b";
+        memory.put(place, "{}".into(), Expect::Any).await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        std::fs::write(&file, &text).unwrap();
+        let args = EncryptionArgs { encryption_provider_config: Some(file) };
+        let store = args.wrap(Arc::new(memory.clone())).await.unwrap();
+        let raw = memory.get(place, None).await.unwrap().unwrap().value;
+        assert!(raw.starts_with(b"k8s:enc:aescbc:v1:key1:"), "what was there is encrypted too");
+        assert_eq!(store.get(place, None).await.unwrap().unwrap().value, "{}");
+        for (from, to, word) in [
+            ("aescbc", "secretbox", "secretbox"),
+            ("aescbc", "rot13", "rot13"),
+            (secret.as_str(), "c2hvcnQ=", "key1"),
+            ("EncryptionConfiguration", "Policy", "Policy"),
+        ] {
+            let refused = parse(&text.replace(from, to)).err().unwrap();
+            assert!(format!("{refused:#}").contains(word), "{refused:#}");
+        }
+    }
+}

@@ -77,7 +77,7 @@ pub(crate) struct ServingArgs {
     #[command(flatten)]
     encryption: EncryptionArgs,
     /// How often history is compacted, in seconds
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     compaction_interval: u64,
     /// How long events are kept, as in `1h0m0s`
     #[arg(long, default_value = "1h", value_parser = parse_ttl)]
@@ -347,8 +347,13 @@ impl Renewal {
 }
 
 fn parse_hours(text: &str) -> Result<SignedDuration, String> {
+    const THOUSAND_YEARS: i64 = 1000 * 8760;
     let hours = text.strip_suffix('h').unwrap_or(text).parse::<i64>();
-    hours.map(SignedDuration::from_hours).map_err(|_| "hours such as 8760h are needed".to_owned())
+    match hours {
+        Ok(hours) if (1..=THOUSAND_YEARS).contains(&hours) => Ok(SignedDuration::from_hours(hours)),
+        Ok(_) => Err(format!("1h to {THOUSAND_YEARS}h are possible")),
+        Err(_) => Err("hours such as 8760h are needed".to_owned()),
+    }
 }
 
 fn parse_cidr(text: &str) -> Result<(Ipv4Addr, u8), String> {
@@ -364,6 +369,38 @@ fn parse_cidr(text: &str) -> Result<(Ipv4Addr, u8), String> {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
     use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: ServingArgs,
+    }
+
+    #[test]
+    fn flags_that_cannot_work_are_refused_with_what_would() {
+        let cases = [
+            ("--cert-validity=876000h", None),
+            ("--cert-validity=0h", Some("1h to 8760000h are possible")),
+            ("--cert-validity=9223372036854775807h", Some("1h to 8760000h are possible")),
+            ("--cert-validity=10d", Some("hours such as 8760h are needed")),
+            ("--compaction-interval=0", Some("1..")),
+            ("--service-cluster-ip-range=10.0.0.0/31", Some("with 8 to 30 bits, is needed")),
+            ("--secure-port=99999", Some("0..=65535")),
+            ("--event-ttl=5", Some("missing unit in duration")),
+            ("--secure-prt=1", Some("'--secure-port")),
+        ];
+        for (flag, expected) in cases {
+            let refused = Command::try_parse_from(["karmada", flag]).map(|command| command.args);
+            match (refused, expected) {
+                (Ok(_), None) => {}
+                (Err(error), Some(expected)) => {
+                    assert!(error.to_string().contains(expected), "{flag}: {error}");
+                }
+                (result, _) => panic!("{flag}: {result:?}"),
+            }
+        }
+    }
 
     // Shows: TLS-1
     #[tokio::test(start_paused = true)]

@@ -66,10 +66,12 @@ pub(crate) fn decode_as(
     };
     check_type(&SaidType::of(&decoded.value), gvk)?;
     let resets = managed::asks_for_reset(&decoded.value);
+    let empty = decode::empty_lists(&decoded.value);
     let mut object = normalised(decoded.value, schema, gvk)?;
     if resets {
         managed::carry_reset(&mut object);
     }
+    decode::carry_empty_lists(&empty, &mut object);
     complain(call, &decoded.problems, validation, gvk)?;
     set_type(&mut object, gvk);
     Ok(object)
@@ -96,10 +98,12 @@ pub(crate) fn shape_object(call: &Call, value: Value) -> Result<(Value, Problems
         Some(schema) => {
             let problems = decode::unknown_fields(&value, schema);
             let resets = managed::asks_for_reset(&value);
+            let empty = decode::empty_lists(&value);
             let mut value = decode::normalise(value, schema).map_err(|error| error.to_string())?;
             if resets {
                 managed::carry_reset(&mut value);
             }
+            decode::carry_empty_lists(&empty, &mut value);
             Ok((value, problems))
         }
         None => call.served.strategy.shape(value),

@@ -14,7 +14,7 @@ use crate::field::quote;
 
 pub use json::{json, json_untyped};
 pub use mismatch::Mismatch;
-pub use normalise::normalise;
+pub use normalise::{carry_empty_lists, drop_empty_lists, empty_lists, normalise};
 pub use strict::unknown_fields;
 pub use yaml::{yaml, yaml_untyped};
 

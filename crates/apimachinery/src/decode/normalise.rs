@@ -16,6 +16,90 @@ pub fn normalise(value: Value, schema: Cursor<'_>) -> Result<Value, Mismatch> {
     shape(value, schema, &Place::root(), 0)
 }
 
+/// Where a request holds empty lists, as JSON pointers.
+pub fn empty_lists(request: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if holds_empty_list(request) {
+        collect_empty_lists(request, &mut String::new(), &mut found);
+    }
+    found
+}
+
+fn collect_empty_lists(value: &Value, path: &mut String, found: &mut Vec<String>) {
+    let at = path.len();
+    let mut descend = |step: &str, value: &Value| {
+        path.push('/');
+        path.push_str(&step.replace('~', "~0").replace('/', "~1"));
+        collect_empty_lists(value, path, found);
+        path.truncate(at);
+    };
+    match value {
+        Value::Array(items) if items.is_empty() => found.push(path.clone()),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| descend(&index.to_string(), item));
+        }
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| descend(name, value)),
+        _ => {}
+    }
+}
+
+/// Puts empty lists back where the client wrote them and [`normalise`] made them null: until the object is
+/// stored, whoever writes an empty list owns it.
+pub fn carry_empty_lists(pointers: &[String], decoded: &mut Value) {
+    for pointer in pointers {
+        if let Some(value @ Value::Null) = decoded.pointer_mut(pointer) {
+            *value = Value::Array(Vec::new());
+        }
+    }
+}
+
+/// Makes empty lists null where storage does not tell them from absent ones.
+pub fn drop_empty_lists(object: &mut Value, schema: Cursor<'_>) {
+    // Most objects have none, and looking is cheap without a schema.
+    if holds_empty_list(object) {
+        drop_within(object, schema);
+    }
+}
+
+fn holds_empty_list(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty() || items.iter().any(holds_empty_list),
+        Value::Object(fields) => fields.values().any(holds_empty_list),
+        _ => false,
+    }
+}
+
+fn drop_within(value: &mut Value, cursor: Cursor<'_>) {
+    if cursor.definition().and_then(Special::of).is_some() {
+        return;
+    }
+    match value {
+        Value::Object(fields) if is_map(cursor) => {
+            let Some(values) = cursor.values() else { return };
+            fields.values_mut().for_each(|value| drop_within(value, values));
+        }
+        Value::Object(fields) => {
+            for (name, field) in cursor.properties() {
+                match fields.get_mut(name) {
+                    Some(value @ Value::Array(_))
+                        if field.site().presence == Presence::Always
+                            && is_empty_collection(value) =>
+                    {
+                        *value = Value::Null;
+                    }
+                    Some(value) => drop_within(value, field),
+                    None => {}
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(element) = cursor.items() else { return };
+            items.iter_mut().for_each(|item| drop_within(item, element));
+        }
+        _ => {}
+    }
+}
+
 fn shape(
     value: Value,
     cursor: Cursor<'_>,

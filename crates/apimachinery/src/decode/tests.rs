@@ -165,3 +165,20 @@ fn yaml_is_read_as_kubernetes_reads_it() {
     }
     assert!(yaml_untyped(b"a: [").is_err());
 }
+
+#[test]
+fn empty_lists_last_from_the_request_to_the_store() {
+    let request = json!({"spec": {"containers": []}, "data": {}});
+    with_deployment(|schema| {
+        let normal = normalise(request.clone(), schema).expect("fits");
+        assert_eq!(normal["spec"]["containers"], Value::Null);
+        let mut carried = normal.clone();
+        carry_empty_lists(&empty_lists(&request), &mut carried);
+        assert_eq!(carried["spec"]["containers"], json!([]));
+        drop_empty_lists(&mut carried, schema);
+        assert_eq!(carried, normal);
+        let mut absent = normal.clone();
+        carry_empty_lists(&empty_lists(&json!({"spec": {}})), &mut absent);
+        assert_eq!(absent, normal, "what the client did not write is not carried");
+    });
+}

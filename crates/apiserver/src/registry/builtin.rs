@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use karmada_apimachinery::crd::{self, ScalePaths};
 use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
+use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::{Value, decode, json};
 use karmada_cel::schema::SchemaRules;
@@ -88,6 +89,14 @@ impl BuiltIn {
     }
 }
 
+/// An object is judged and answered as it will be read from the store.
+fn drop_empty_lists(object: &mut Value) {
+    let gvk = object.gvk();
+    if let Some(schema) = karmada_kinds::schema::of(&gvk.group, &gvk.version, &gvk.kind) {
+        decode::drop_empty_lists(object, schema);
+    }
+}
+
 impl Strategy for BuiltIn {
     fn rules(&self) -> Rules {
         Rules {
@@ -113,10 +122,12 @@ impl Strategy for BuiltIn {
     }
 
     fn prepare_create(&self, object: &mut Value) {
+        drop_empty_lists(object);
         strategy::prepare_create(self.stored_group(), self.resource.kind, object);
     }
 
     fn prepare_update(&self, subresource: &str, new: &mut Value, old: &Value, now: Timestamp) {
+        drop_empty_lists(new);
         let (group, kind) = (self.stored_group(), self.resource.kind);
         strategy::prepare_update(group, kind, subresource, new, old, now);
     }

@@ -10,6 +10,7 @@ mod events;
 mod flow;
 mod https;
 mod limits;
+mod ownership;
 mod restart;
 mod rules;
 mod server;

@@ -92,7 +92,15 @@ fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
 
 fn rule(group: Group) -> anyhow::Result<Rule> {
     ensure!(!group.providers.is_empty(), "{:?} have no providers", group.resources);
-    let prefixes = group.resources.iter().flat_map(|resource| prefixes_of(resource)).collect();
+    let mut prefixes = Vec::new();
+    for resource in &group.resources {
+        let places = prefixes_of(resource);
+        ensure!(
+            !places.is_empty(),
+            "there is no resource {resource:?}; write secrets, deployments.apps, *.apps or *.*"
+        );
+        prefixes.extend(places);
+    }
     let providers = group.providers.into_iter().map(provider).collect::<anyhow::Result<_>>()?;
     Ok(Rule { prefixes, providers })
 }
@@ -190,6 +198,7 @@ mod tests {
             ("aescbc", "rot13", "rot13"),
             (secret.as_str(), "c2hvcnQ=", "key1"),
             ("EncryptionConfiguration", "Policy", "Policy"),
+            ("secrets", "Secrets", "there is no resource \"Secrets\""),
         ] {
             let refused = parse(&text.replace(from, to)).err().unwrap();
             assert!(format!("{refused:#}").contains(word), "{refused:#}");

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
+};
 use aws_lc_rs::cipher::{
     AES_128, AES_192, AES_256, DecryptionContext, PaddedBlockDecryptingKey,
     PaddedBlockEncryptingKey, UnboundCipherKey,
@@ -177,8 +179,8 @@ fn seal(rule: &Rule, place: &str, value: &[u8]) -> Result<Bytes> {
 fn gcm(key: &NamedKey) -> Option<LessSafeKey> {
     let algorithm = match key.secret.len() {
         16 => &AES_128_GCM,
-        32 => &AES_256_GCM,
-        _ => return None,
+        24 => &AES_192_GCM,
+        _ => &AES_256_GCM,
     };
     UnboundKey::new(algorithm, &key.secret).ok().map(LessSafeKey::new)
 }

@@ -34,8 +34,9 @@ fn contains(stored: &[u8], text: &str) -> bool {
 
 #[tokio::test]
 async fn values_are_read_by_every_door_and_never_stored_as_they_are() {
-    let made: [fn() -> (Provider, &'static str); 5] = [
+    let made: [fn() -> (Provider, &'static str); 6] = [
         || (Provider::AesGcm(vec![key("one", 32)]), "k8s:enc:aesgcm:v1:one:"),
+        || (Provider::AesGcm(vec![key("one", 24)]), "k8s:enc:aesgcm:v1:one:"),
         || (Provider::AesGcm(vec![key("one", 16)]), "k8s:enc:aesgcm:v1:one:"),
         || (Provider::AesCbc(vec![key("one", 32)]), "k8s:enc:aescbc:v1:one:"),
         || (Provider::AesCbc(vec![key("one", 24)]), "k8s:enc:aescbc:v1:one:"),

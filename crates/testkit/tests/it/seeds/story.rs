@@ -212,6 +212,8 @@ impl Story {
                 if self.random.random_bool(0.5) {
                     self.world.advance(Duration::from_millis(200)).await;
                 }
+                // What is applied to an object on its way out goes with it.
+                self.wait_gone(place, policy.name()).await;
                 self.world.apply(&policy.to_string()).await;
             }
         }
@@ -235,6 +237,16 @@ impl Story {
         self.note(format!("overrides {title}: {:?}", self.templates[index].over));
         if let Some(policy) = self.templates[index].override_policy() {
             self.world.apply(&policy.to_string()).await;
+        }
+    }
+
+    async fn wait_gone(&self, (resource, namespace): (&str, &str), name: &str) {
+        let api = self.world.client.api(&karmada_testkit::gvr(resource)).namespaced(namespace);
+        for _ in 0..600 {
+            if matches!(api.find(name).await, Ok(None)) {
+                return;
+            }
+            self.world.advance(Duration::from_millis(50)).await;
         }
     }
 

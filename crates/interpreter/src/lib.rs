@@ -9,6 +9,8 @@
 mod customization;
 mod dependency;
 mod error;
+#[cfg(test)]
+mod examples;
 mod fields;
 mod interpreter;
 pub mod lua;

@@ -70,6 +70,7 @@ fn success(fields: Value) -> Value {
     answer
 }
 
+// Example: I24
 #[test]
 fn the_webhook_with_the_smallest_id_is_asked() {
     let (interpreter, caller) = asking(success(json!({"healthy": true})));
@@ -85,6 +86,7 @@ fn the_webhook_with_the_smallest_id_is_asked() {
 
 #[test]
 fn answers_of_webhooks_are_applied() {
+    // Example: I25
     let (interpreter, _) = asking(success(json!({})));
     assert_eq!(interpreter.retain(widget(), &widget()).unwrap(), widget());
     let patch = STANDARD.encode(r#"[{"op": "replace", "path": "/spec/size", "value": 5}]"#);

@@ -169,6 +169,7 @@ fn values_pass_through_as_lua_sees_them() {
             "(function() local t = {3, 1, 2} table.sort(t) table.insert(t, 1, 0) table.remove(t) return t end)()",
             json!([0, 1, 2]),
         ),
+        // Example: I22
         ("require('kube').resourceAdd('1', '500m', nil)", json!("1500m")),
         ("require('kube').resourceAdd('1Gi', '1Gi')", json!("2Gi")),
         ("require('kube').getResourceQuantity('500m')", json!(0.5)),
@@ -192,6 +193,7 @@ fn values_pass_through_as_lua_sees_them() {
 #[test]
 fn results_that_are_no_json_are_refused() {
     let cases = [
+        // Example: I20
         ("(function() local t = {1} return {a = t, b = t} end)()", "recursively nested"),
         ("(function() local t = {} t.t = t return t end)()", "recursively nested"),
         ("{1, nil, 3}", "sparse"),

@@ -14,6 +14,7 @@ fn aggregated(object: Value, items: &[AggregatedStatusItem]) -> Value {
     interpreter().aggregate_status(object, items).unwrap()["status"].take()
 }
 
+// Example: I1
 #[test]
 fn requirements_sum_containers_respect_init_containers_and_add_overhead() {
     let object = deployment(json!({"replicas": 3, "template": {"spec": {
@@ -38,11 +39,13 @@ fn replicas_and_requirements_follow_the_kind() {
     let pod = |spec: Value| json!({"apiVersion": "v1", "kind": "Pod", "spec": spec});
     let zone = json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]});
     let cases = [
+        // Example: I2
         (
             deployment(json!({"template": {"spec": {"containers": [{"name": "c"}]}}})),
             0,
             json!(null),
         ),
+        // Example: I3
         (job(json!({"parallelism": 5, "completions": 3})), 3, json!(null)),
         (job(json!({"parallelism": 2, "completions": 10})), 2, json!(null)),
         (job(json!({"parallelism": 4})), 4, json!(null)),
@@ -87,6 +90,7 @@ fn the_quota_gate_copies_the_priority_class() {
 #[test]
 fn revising_overwrites_only_what_is_there() {
     let revise = |object: Value| interpreter().revise_replica(object, 5);
+    // Example: I4
     let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {}});
     assert_eq!(revise(set.clone()).unwrap(), set);
     assert_eq!(revise(deployment(json!({"replicas": 1}))).unwrap()["spec"], json!({"replicas": 5}));
@@ -134,6 +138,7 @@ fn health_is_judged_by_kind() {
     };
     let cases = [
         (set("Deployment", json!(3), ready.clone()), true),
+        // Example: I6
         (set("Deployment", json!(3), short.clone()), false),
         (set("Deployment", json!(3), stale), false),
         (set("Deployment", json!(4), ready.clone()), false),
@@ -253,6 +258,7 @@ fn observed_generation_follows_when_all_members_are_aligned() {
     )]);
     let conditions = json!(["kept"]);
     let cases = [
+        // Example: I7
         (
             "Deployment",
             &behind,
@@ -301,12 +307,15 @@ fn the_most_worrying_phase_wins() {
     let core = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "status": {"phase": "Old"}});
     let phase = |phase: &str| if phase.is_empty() { Value::Null } else { json!({"phase": phase}) };
     let cases: [(&str, &[&str], Value); 9] = [
+        // Example: I10
         ("Pod", &["Running", "", "Succeeded"], json!({"phase": "Pending"})),
         ("Pod", &["Running", "Failed", ""], json!({"phase": "Failed"})),
         ("Pod", &[], json!({"phase": "Old"})),
+        // Example: I11
         ("PersistentVolume", &["Bound", "Available"], json!({"phase": "Available"})),
         ("PersistentVolume", &["Bound", ""], json!({"phase": "Pending"})),
         ("PersistentVolume", &["Released", "Bound"], json!({"phase": "Bound"})),
+        // Example: I12
         ("PersistentVolumeClaim", &["Bound", "Pending", "Bound"], json!({"phase": "Pending"})),
         ("PersistentVolumeClaim", &["Bound", "Lost", "Pending"], json!({"phase": "Lost"})),
         ("PersistentVolumeClaim", &["", ""], json!({"phase": "Bound"})),
@@ -359,6 +368,7 @@ fn addresses_are_listed_once_and_in_order() {
     assert_eq!(aggregated(ingress, &[]), json!({"loadBalancer": {}}));
 }
 
+// Example: I13
 #[test]
 fn disrupted_pods_are_told_apart_by_cluster() {
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"});
@@ -388,6 +398,7 @@ fn jobs_complete_together_and_fail_at_once() {
         json!({"type": kind, "status": "True", "reason": reason, "message": message,
                "lastProbeTime": crate::testing::NOW, "lastTransitionTime": crate::testing::NOW})
     };
+    // Example: I14
     let running = members(&[
         ("m1", ended("Complete", late, late)),
         ("m2", json!({"active": 1, "startTime": early})),
@@ -399,6 +410,7 @@ fn jobs_complete_together_and_fail_at_once() {
     let waiting = members(&[("m1", json!({"active": 1, "startTime": early})), ("m2", Value::Null)]);
     assert_eq!(aggregated(job(json!({})), &waiting), json!({"active": 1}));
 
+    // Example: I15
     let failed = members(&[
         ("m1", ended("Complete", early, late)),
         ("m2", json!({"failed": 1, "conditions": [{"type": "Failed", "status": "True"}]})),
@@ -463,6 +475,7 @@ fn members_keep_what_is_theirs() {
             deployment(json!({"replicas": 1})),
         ),
         (labelled(1), labelled(5), labelled(5)),
+        // Example: I17
         (
             core("Secret", json!({"type": "Opaque", "data": {"a": "desired"}})),
             core("Secret", json!({"type": "Opaque", "data": {"a": "x"}})),
@@ -473,6 +486,7 @@ fn members_keep_what_is_theirs() {
             core("Secret", json!({"type": token, "data": {"a": "x"}})),
             core("Secret", json!({"type": token, "data": {"a": "x"}})),
         ),
+        // Example: I18
         (
             core("ServiceAccount", json!({"secrets": [{"name": "a"}]})),
             core("ServiceAccount", json!({"secrets": [{"name": "a"}, {"name": "tok"}]})),
@@ -582,6 +596,7 @@ fn dependencies_come_from_every_place_a_pod_can_name_them() {
 
 #[test]
 fn dependencies_of_the_other_kinds() {
+    // Example: I40
     let job = json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": {
         "serviceAccountName": "default", "containers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}}}}}});
     assert_eq!(dependencies(&job), ["Secret/s"]);

@@ -276,6 +276,7 @@ fn flink_deployments() {
         )
     };
     let running = flink(json!("RUNNING"), "");
+    // Example: I36
     assert_eq!(names(&running), ["jobmanager×1", "taskmanager×3"]);
     assert_eq!(
         components(&running)[0].1["resourceRequest"],

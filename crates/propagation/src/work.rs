@@ -509,6 +509,35 @@ mod tests {
         assert_eq!(shared.bodies.borrow().len(), 3);
     }
 
+    // Example: I33, as the members see it
+    #[test]
+    fn a_failing_edit_leaves_its_cluster_without_a_work_and_the_others_untouched() {
+        let binding = binding(json!({"clusters": [{"name": "m1"}, {"name": "m2"}]}));
+        let policy: OverridePolicy = serde_json::from_value(json!({
+            "metadata": {"name": "op", "namespace": "ns"},
+            "spec": {"overrideRules": [{"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"plaintext": [
+                {"path": "/spec/replicas", "operator": "replace", "value": 2},
+                {"path": "/spec/missing", "operator": "remove"}]}}]},
+        }))
+        .unwrap();
+        let mut index = OverrideIndex::default();
+        index.insert(&policy);
+        let template = deployment();
+        let overrides = Overrides::find(&OverrideIndex::default(), &index, &template);
+        let renderer = Renderer::new(&template, &binding, &overrides, None, false);
+        let work =
+            |target: &TargetCluster| renderer.render(target, &cluster(&target.name), None, None);
+        // Twice, because renderings are shared: a failed one must not be kept.
+        for _ in 0..2 {
+            let [first, second] = &binding.spec.clusters[..] else { panic!("two targets") };
+            assert!(
+                matches!(work(first), Err(RenderError::Override { cluster, .. }) if cluster == "m1")
+            );
+            let manifest = &work(second).unwrap().spec.workload.manifests[0];
+            assert_eq!(manifest["spec"], template["spec"]);
+        }
+    }
+
     fn render(
         binding: &ResourceBinding,
         template: &Value,
@@ -584,8 +613,9 @@ mod tests {
         assert_eq!(updated.metadata.annotations.get(annotations::APPLIED_OVERRIDES), None);
     }
 
+    // Example: I5
     #[test]
-    fn i5_completions_of_a_divided_job_follow_the_replicas() {
+    fn completions_of_a_divided_job_follow_the_replicas() {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "ns"},
                          "spec": {"parallelism": 3, "completions": 9}});
         let spec = binding(json!({

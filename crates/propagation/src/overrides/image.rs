@@ -167,6 +167,7 @@ mod tests {
         let with_digest = format!("nginx@{DIGEST}");
         let cases = [
             ("perl:5.34.0", "Registry", "add", "registry.k8s.io", "registry.k8s.io/perl:5.34.0"),
+            // Example: I27
             (
                 fictional,
                 "Registry",
@@ -186,6 +187,7 @@ mod tests {
             ("subpath/imagename/x:v1.0.0", "Tag", "replace", "v2", "subpath/imagename/x:v2"),
             ("nginx", "Tag", "add", "v1", "nginx:v1"),
             ("nginx:v1", "Tag", "remove", "", "nginx"),
+            // Example: I29
             (&with_digest, "Tag", "add", "-rc1", &with_digest),
             (&with_digest, "Tag", "replace", "v1", "nginx:v1"),
             (&with_digest, "Tag", "remove", "", "nginx"),

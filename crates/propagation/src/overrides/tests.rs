@@ -1,4 +1,4 @@
-//! The worked examples I26 to I34 as whole policies, and what hostile input leads to.
+//! Whole policies, the worked examples among them, and what hostile input leads to.
 
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy};
@@ -45,6 +45,7 @@ fn overridden(object: &Value, policies: &[OverridePolicy]) -> Result<Value, Over
 fn overriders_change_what_they_name() {
     let container = "/spec/template/spec/containers/0";
     let cases = [
+        // Example: I26
         (
             json!({"imageOverrider": [{"component": "Registry", "operator": "add", "value": "registry.k8s.io"}]}),
             format!("{container}/image"),
@@ -56,6 +57,7 @@ fn overriders_change_what_they_name() {
             format!("{container}/image"),
             json!("perl:6"),
         ),
+        // Example: I30
         (
             json!({"argsOverrider": [{"containerName": "web", "operator": "remove", "value": ["a"]}]}),
             format!("{container}/args"),
@@ -66,6 +68,7 @@ fn overriders_change_what_they_name() {
             format!("{container}/command"),
             json!(["x"]),
         ),
+        // Example: I31
         (
             json!({"labelsOverrider": [
                 {"operator": "replace", "value": {"k": "2", "z": "3"}},
@@ -97,6 +100,22 @@ fn overriders_change_what_they_name() {
     }
 }
 
+// Example: I28
+#[test]
+fn two_edits_of_an_image_are_made_one_after_the_other() {
+    let mut object = deployment();
+    object["spec"]["template"]["spec"]["containers"][0]["image"] =
+        "subpath/imagename:v1.0.0".into();
+    let overriders = json!({"imageOverrider": [
+        {"component": "Repository", "operator": "add", "value": "/x"},
+        {"component": "Tag", "operator": "replace", "value": "v2"},
+    ]});
+    let result = overridden(&object, &[policy("p", json!([]), overriders)]).unwrap();
+    let image = &result["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(image, "subpath/imagename/x:v2");
+}
+
+// Example: I34
 #[test]
 fn documents_inside_strings_are_edited() {
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ns"},
@@ -116,8 +135,9 @@ fn documents_inside_strings_are_edited() {
     assert_eq!(result.unwrap(), config);
 }
 
+// Example: I32
 #[test]
-fn i32_the_most_precise_policy_has_the_last_word() {
+fn the_most_precise_policy_has_the_last_word() {
     let replicas = |count: i32| json!({"plaintext": [{"path": "/spec/replicas", "operator": "replace", "value": count}]});
     let of_kind = |extra: Value| {
         let mut selector = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
@@ -131,17 +151,30 @@ fn i32_the_most_precise_policy_has_the_last_word() {
         policy("p0", of_kind(json!({"name": "web"})), replicas(2)),
         policy("p2", of_kind(json!({"labelSelector": {"matchLabels": {"k": "1"}}})), replicas(3)),
     ];
-    let result = overridden(&deployment(), &policies).unwrap();
-    assert_eq!(result["spec"]["replicas"], 2);
+    let mut index = OverrideIndex::default();
+    policies.iter().for_each(|policy| index.insert(policy));
+    let (mut object, mut trace) = (deployment(), Vec::new());
+    Overrides::find(&OverrideIndex::default(), &index, &object)
+        .apply(&mut object, &cluster("m1"), Some(&mut trace))
+        .unwrap();
+    let order: Vec<_> = trace.iter().map(|step| step.policy.as_str()).collect();
+    assert_eq!(order, ["OverridePolicy ns/p1", "OverridePolicy ns/p2", "OverridePolicy ns/p0"]);
+    assert_eq!(object["spec"]["replicas"], 2);
 }
 
+// Example: I33
 #[test]
-fn i33_a_failing_edit_fails_the_cluster_and_names_the_place() {
+fn a_failing_edit_fails_the_cluster_and_names_the_place() {
     let overriders = json!({"plaintext": [
         {"path": "/spec/replicas", "operator": "replace", "value": 2},
         {"path": "/spec/missing", "operator": "remove"},
     ]});
-    let error = overridden(&deployment(), &[policy("p", json!([]), overriders)]).unwrap_err();
+    let mut index = OverrideIndex::default();
+    index.insert(&policy("p", json!([]), overriders));
+    let overrides = Overrides::find(&OverrideIndex::default(), &index, &deployment());
+    let mut trace = Vec::new();
+    let error = overrides.apply(&mut deployment(), &cluster("m1"), Some(&mut trace)).unwrap_err();
+    assert_eq!(trace, []);
     assert_eq!(
         error.to_string(),
         "OverridePolicy ns/p: plaintext overrider: error in remove for path: '/spec/missing': Unable to remove nonexistent key: missing: missing value"

@@ -234,7 +234,10 @@ fn hold(data_dir: &Path) -> anyhow::Result<DirLock> {
 fn store_of(data_dir: &Path) -> anyhow::Result<PathBuf> {
     let store = data_dir.join("store");
     if !store.is_dir() {
-        bail!("there is no store in {}", data_dir.display());
+        bail!(
+            "there is no store in {}; name the data directory with --data-dir, or etcd with --etcd-servers",
+            data_dir.display()
+        );
     }
     Ok(store)
 }

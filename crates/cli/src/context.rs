@@ -186,10 +186,8 @@ pub(crate) async fn to_config(
         )));
     }
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
-    let mut config =
+    let config =
         kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unreadable)?;
-    // A cluster that is away answers 503 for as long as it is: whoever asks wants to know now.
-    config.default_retry = false;
     Ok(config)
 }
 

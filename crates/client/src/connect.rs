@@ -114,6 +114,9 @@ impl Client {
                 proxy.map_err(|error| Error::Config(error.into()))?,
             );
         }
+        // A write that timed out may have been made, and who calls a server knows better for how
+        // long an answer is worth waiting for: nothing is sent twice on its own.
+        config.default_retry = false;
         kube::Client::try_from(config).map(Self::new).map_err(|error| Error::Config(error.into()))
     }
 

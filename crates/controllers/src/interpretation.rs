@@ -122,6 +122,8 @@ async fn send(
     let server = format!("{}://{authority}", uri.scheme_str().unwrap_or("https"));
     let server = server.parse().map_err(|error| format!("{server}: {error}"))?;
     let mut config = kube::Config::new(server);
+    // Whoever asks tries again by itself.
+    config.default_retry = false;
     if let Some(bundle) = trusted(hook)? {
         config.root_cert = Some(bundle);
     }

@@ -164,8 +164,9 @@ pub(crate) fn store_error(error: Error) -> Status {
             let details = Details { retry_after_seconds: 1, ..Details::default() };
             Status::unavailable(error.to_string()).with_details(details)
         }
-        // Trying again blindly could undo what somebody did in between, so clients are not told to.
-        Error::Ambiguous { .. } => Status::timeout(error.to_string(), 0),
+        // Trying again blindly could undo what somebody did in between. Some clients do that by
+        // themselves when they read "timeout" or "unavailable".
+        Error::Ambiguous { .. } => Status::unexplained(error.to_string()),
         Error::TooLarge { reason } => Status::unexplained(reason),
         error => Status::internal(error),
     }

@@ -248,7 +248,9 @@ async fn write(lab: Arc<Lab>, writer: usize) {
                 let version = version(&stored).expect("a version");
                 Outcome::Written { value: fresh, over, version }
             }
-            Err(error) if is_refused(&error) => Outcome::Refused { value: fresh },
+            Err(error) if is_refused(&error) => {
+                Outcome::Refused { value: fresh, why: error.to_string() }
+            }
             Err(_) => Outcome::Unknown { value: fresh, over },
         };
         lab.note(&key, invoked, outcome);

@@ -24,6 +24,7 @@ pub(super) enum Outcome {
     /// A write was refused: it must not have happened.
     Refused {
         value: String,
+        why: String,
     },
     /// Nobody said what became of a write.
     Unknown {
@@ -90,7 +91,7 @@ fn check_key(operations: &[&Operation], changes: &[&Change]) -> Result<(), Strin
                 }
                 possible.push(value.as_str());
             }
-            Outcome::Refused { value } => {
+            Outcome::Refused { value, .. } => {
                 if version_of.contains_key(value.as_str()) {
                     return Err(format!("a refused write happened: {op:?}"));
                 }
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn good_and_bad_histories_are_told_apart() {
         let unknown = |value: &str, over| Outcome::Unknown { value: value.to_owned(), over };
-        let refused = |value: &str| Outcome::Refused { value: value.to_owned() };
+        let refused =
+            |value: &str| Outcome::Refused { value: value.to_owned(), why: "conflict".to_owned() };
         type Case<'a> = (&'a str, &'a [&'a str], Vec<(u64, u64, Outcome)>, Option<&'a str>);
         let cases: Vec<Case<'_>> = vec![
             ("in order", &["0", "a"], vec![(1, 2, written("a", 1, 2)), (3, 4, read("a", 2))], None),

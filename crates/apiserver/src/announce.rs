@@ -72,7 +72,8 @@ fn custom_versions(state: &State) -> BTreeSet<(String, String)> {
     for group in snapshot.groups() {
         for version in snapshot.versions(group) {
             let resources = snapshot.resources(group, version);
-            if resources.iter().all(|served| served.source == Source::Custom) {
+            let is_local = snapshot.remote(group, version).is_none();
+            if is_local && resources.iter().all(|served| served.source == Source::Custom) {
                 found.insert((group.to_owned(), version.clone()));
             }
         }

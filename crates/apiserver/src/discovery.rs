@@ -9,7 +9,7 @@ use crate::http::body::{self, Body};
 use crate::http::negotiate::{self, Offer, Transforms};
 use crate::http::query::Query;
 use crate::http::respond;
-use crate::registry::{Served, ServedSubresource, Snapshot, Source};
+use crate::registry::{Remote, Served, ServedSubresource, Snapshot, Source};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -200,6 +200,9 @@ fn aggregated_group(snapshot: &Snapshot, group: &str) -> Value {
         .versions(group)
         .iter()
         .map(|version| {
+            if let Some(remote) = snapshot.remote(group, version) {
+                return remote_version(remote);
+            }
             let resources: Vec<Value> = snapshot
                 .resources(group, version)
                 .into_iter()
@@ -213,6 +216,17 @@ fn aggregated_group(snapshot: &Snapshot, group: &str) -> Value {
         item["metadata"]["name"] = group.into();
     }
     item
+}
+
+/// What another server told; empty and marked while it cannot be asked.
+fn remote_version(remote: &Remote) -> Value {
+    let freshness = if remote.learned.is_some() { "Current" } else { "Stale" };
+    let resources = remote.learned.as_ref().map(|learned| learned.resources.as_slice());
+    let mut row = json!({"version": remote.version, "freshness": freshness});
+    if let Some(resources) = resources.filter(|resources| !resources.is_empty()) {
+        row["resources"] = json!(resources);
+    }
+    row
 }
 
 fn aggregated_resource(served: &Served) -> Value {

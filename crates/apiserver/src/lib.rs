@@ -14,6 +14,7 @@
 //! have theirs, a [`Native`] lists its own. Without a connector, pods answer as if no node could be reached.
 
 pub mod admission;
+pub mod aggregation;
 mod allocator;
 mod announce;
 pub mod audit;
@@ -43,6 +44,7 @@ pub mod registry;
 mod routes;
 mod server;
 mod service;
+mod services;
 mod state;
 mod subresources;
 

@@ -84,12 +84,20 @@ pub(crate) fn v3(
 pub(crate) fn v2(state: &State, headers: &HeaderMap) -> Response<Body> {
     let snapshot = state.registry.snapshot();
     let make = || {
-        let resources: Vec<&Arc<Served>> = snapshot.all().collect();
+        let is_own = |served: &&Arc<Served>| {
+            snapshot.remote(&served.gvk.group, &served.gvk.version).is_none()
+        };
+        let resources: Vec<&Arc<Served>> = snapshot.all().filter(is_own).collect();
         let described: Vec<ResourceDoc<'_>> =
             resources.iter().filter_map(|s| describe(s)).collect();
         let version = endpoints::version();
         let version = version["gitVersion"].as_str().unwrap_or_default();
-        openapi::document_v2(&described, schema::definitions(), version)
+        let mut document = openapi::document_v2(&described, schema::definitions(), version);
+        let learned = snapshot.remotes().filter_map(|remote| remote.learned.as_ref());
+        for swagger in learned.filter_map(|learned| learned.swagger.as_ref()) {
+            openapi::merge_v2(&mut document, swagger);
+        }
+        document
     };
     if wants_protobuf(headers) {
         let hash = hash_text(&format!("v2 protobuf {}", snapshot.generation));
@@ -208,7 +216,10 @@ fn index(snapshot: &Snapshot) -> Response<Body> {
     });
     let hashes: Vec<(String, String)> = group_versions(snapshot)
         .into_iter()
-        .map(|(path, version)| (path, hash_of(snapshot, &version)))
+        .filter_map(|(path, version)| match snapshot.remote(&version.group, &version.version) {
+            Some(remote) => Some((path, remote.learned.as_ref()?.document.clone()?)),
+            None => Some((path, hash_of(snapshot, &version))),
+        })
         .chain(plain)
         .collect();
     let document = openapi::index(hashes.iter().map(|(path, hash)| (path.as_str(), hash.as_str())));

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, Chain};
+use crate::aggregation::{Follower, ProxyClient};
 use crate::audit::Audit;
 use crate::auth::authenticate::{Authentication, FrontProxy};
 use crate::auth::client_certs::ClientCerts;
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::connect::{Connect, Connectors};
 use crate::http::body::Body;
 use crate::http::listener::{self, TlsConfig};
+use crate::pki::FRONT_PROXY_CLIENT;
 use crate::registry::{
     BuiltIn, Converter, Registry, Served, ServedSubresource, Source, Storage, Strategy,
     VersionPlace,
@@ -69,6 +71,7 @@ pub struct Builder {
     extra_metrics: Option<ExtraMetrics>,
     connectors: Connectors,
     audit: Option<Arc<Audit>>,
+    proxy_client: Option<ProxyClient>,
 }
 
 /// Metrics of the embedding program in text form, shown behind the server's own.
@@ -129,6 +132,12 @@ impl Builder {
         self
     }
 
+    /// Shows this certificate to the servers requests are passed on to.
+    pub fn proxy_client(mut self, client: ProxyClient) -> Self {
+        self.proxy_client = Some(client);
+        self
+    }
+
     /// Keeps a log of requests.
     pub fn audit(mut self, audit: Audit) -> Self {
         self.audit = Some(Arc::new(audit));
@@ -148,6 +157,10 @@ impl Builder {
             register_native(&caches, &registry, native).await?;
         }
         rbac.load(&*objects);
+        let front_proxy_names = match &self.trust.front_proxy {
+            Some(proxy) => proxy.allowed_names.clone(),
+            None => vec![FRONT_PROXY_CLIENT.to_owned()],
+        };
         let authentication = Arc::new(Authentication {
             front_proxy: self.trust.front_proxy.map(Arc::new).into(),
             client_certs: self.trust.client_certs.map(Arc::new).into(),
@@ -178,10 +191,12 @@ impl Builder {
             stop,
             client_ca_pem: self.trust.client_ca_pem,
             front_proxy_ca_pem: self.trust.front_proxy_ca_pem,
+            front_proxy_names,
             converter: self.converter,
             extra_metrics: self.extra_metrics,
             connectors: self.connectors,
             audit: self.audit,
+            proxy_client: self.proxy_client.unwrap_or_else(|| Arc::new(|| None)),
         }));
         for service in state.objects.list(&GroupResource::new("", "services"), None) {
             state.pools.learn(&service);
@@ -197,6 +212,7 @@ impl Builder {
         tokio::spawn(compact_regularly(handle.state.clone()));
         tokio::spawn(expiry::run(handle.state.clone()));
         tokio::spawn(announce::run(handle.state.clone()));
+        tokio::spawn(Follower::start(&handle.state).run());
         handle.state.set_ready();
         Ok(Server { handle })
     }
@@ -337,6 +353,7 @@ impl Server {
             extra_metrics: None,
             connectors: Connectors::default(),
             audit: None,
+            proxy_client: None,
         }
     }
 

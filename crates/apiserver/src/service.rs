@@ -23,7 +23,7 @@ use crate::lanes::{self, Place};
 use crate::registry::{Served, Source};
 use crate::routes::Target;
 use crate::state::State;
-use crate::{endpoints, handlers, subresources};
+use crate::{aggregation, endpoints, handlers, subresources};
 
 const MASTERS: &str = "system:masters";
 
@@ -79,8 +79,14 @@ async fn route(
         }
         Ok(user) => {
             let record = audit.and_then(|a| a.begin(asked, &target, &user, &state.clock));
-            let request =
-                Arrived { parts, query, target: target.clone(), user, record: record.clone() };
+            let request = Arrived {
+                parts,
+                query,
+                target: target.clone(),
+                user,
+                record: record.clone(),
+                audit_id: audit_id.clone(),
+            };
             let response = permitted(&state, request, body, form).await;
             match record {
                 Some(record) => record.answered(response, is_long_running(&target)).await,
@@ -110,7 +116,7 @@ async fn permitted(
         }
     }
     // Places are given before permissions are looked up: a flood is not even judged.
-    let Some(_seat) = seat(state, &request.parts.method, &request.target, &request.user) else {
+    let Some(seat) = seat(state, &request.parts.method, &request.target, &request.user) else {
         let message = "Too many requests, please try again later.";
         return body::refusal(&Status::too_many_requests(message, 1));
     };
@@ -123,7 +129,7 @@ async fn permitted(
     }
     match authorize::permit(&decision, &attributes) {
         Err(status) => respond::refusal(&status, form),
-        Ok(()) => dispatch(state, request, body, form).await,
+        Ok(()) => dispatch(state, request, body, form, seat).await,
     }
 }
 
@@ -156,7 +162,7 @@ fn seat<'a>(
     Some(Seated { _counted: Seat::take_anyway(gauge), _place: place })
 }
 
-fn is_long_running(target: &Target) -> bool {
+pub(crate) fn is_long_running(target: &Target) -> bool {
     target.verb == "watch"
         || matches!(
             target.subresource.as_str(),
@@ -185,6 +191,7 @@ pub(crate) struct Arrived {
     pub(crate) target: Target,
     pub(crate) user: Arc<Identity>,
     pub(crate) record: Option<Arc<Record>>,
+    pub(crate) audit_id: HeaderValue,
 }
 
 async fn dispatch(
@@ -192,11 +199,17 @@ async fn dispatch(
     request: Arrived,
     body: Body,
     form: Option<negotiate::Representation>,
+    seat: Seated<'_>,
 ) -> Response<Body> {
+    let snapshot = state.registry.snapshot();
+    if let Some(remote) = aggregation::remote_of(&snapshot, &request.target) {
+        // The other server has places of its own; those here are for what is answered here.
+        drop(seat);
+        return aggregation::forward(state, &remote, request, body).await;
+    }
     if !request.target.is_resource {
         return endpoints::answer(state, &request.parts, &request.query, body).await;
     }
-    let snapshot = state.registry.snapshot();
     let target = &request.target;
     if !snapshot.has_group(&target.group) {
         return body::page_not_found();
@@ -310,7 +323,7 @@ async fn run(
     body: Body,
     form: Option<negotiate::Representation>,
 ) -> Response<Body> {
-    let Arrived { mut parts, query, target, user, record } = request;
+    let Arrived { mut parts, query, target, user, record, .. } = request;
     let headers = std::mem::take(&mut parts.headers);
     let handed = parts.extensions.remove::<karmada_handover::Sent>();
     // The audit log reads answers as text.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::policies::Policies;
 use crate::admission::{Chain, webhooks};
+use crate::aggregation::{Aggregator, ProxyClient};
 use crate::allocator::Pools;
 use crate::audit::Audit;
 use crate::auth::authenticate::Authentication;
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) stop: CancellationToken,
     pub(crate) client_ca_pem: String,
     pub(crate) front_proxy_ca_pem: String,
+    pub(crate) front_proxy_names: Vec<String>,
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
     pub(crate) connectors: Connectors,
@@ -52,6 +54,7 @@ pub(crate) struct State {
     pub(crate) policies: Policies,
     pub(crate) lanes: Lanes,
     pub(crate) webhooks: Arc<webhooks::Client>,
+    pub(crate) aggregator: Aggregator,
     ready: AtomicBool,
 }
 
@@ -71,10 +74,12 @@ pub(crate) struct Parts {
     pub(crate) stop: CancellationToken,
     pub(crate) client_ca_pem: String,
     pub(crate) front_proxy_ca_pem: String,
+    pub(crate) front_proxy_names: Vec<String>,
     pub(crate) converter: Option<Arc<dyn Converter>>,
     pub(crate) extra_metrics: Option<ExtraMetrics>,
     pub(crate) connectors: Connectors,
     pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) proxy_client: ProxyClient,
 }
 
 impl State {
@@ -103,6 +108,7 @@ impl State {
             stop: parts.stop,
             client_ca_pem: parts.client_ca_pem,
             front_proxy_ca_pem: parts.front_proxy_ca_pem,
+            front_proxy_names: parts.front_proxy_names,
             converter: parts.converter,
             extra_metrics: parts.extra_metrics,
             connectors: parts.connectors,
@@ -110,6 +116,7 @@ impl State {
             policies: Policies::default(),
             lanes: Lanes::new(reading + writing),
             webhooks: Arc::default(),
+            aggregator: Aggregator::new(parts.proxy_client),
             ready: AtomicBool::new(false),
         }
     }

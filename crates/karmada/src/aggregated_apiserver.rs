@@ -15,13 +15,12 @@ use karmada_api::meta::Kind as _;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_apiserver::auth::authenticate::FrontProxy;
+use karmada_apiserver::auth::authenticate::{FrontProxy, ProxyHeaders};
 use karmada_apiserver::auth::client_certs::ClientCerts;
 use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::auth::{Attributes, Decision, ExtraAuthorizer};
-use karmada_apiserver::pki::certificate::Leaf;
 use karmada_apiserver::pki::tls::{ServingCertificate, server_config};
-use karmada_apiserver::pki::{Pki, Settings};
+use karmada_apiserver::pki::{Pki, Settings, read_leaf};
 use karmada_apiserver::{Config, Server, Trust};
 use karmada_client::Client;
 use karmada_store::{DirLock, Embedded, Memory, Store};
@@ -197,7 +196,8 @@ fn trust(published: &Value, tokens: Arc<TokenIssuer>) -> anyhow::Result<Trust> {
         "" => Vec::new(),
         names => serde_json::from_str(names).context("read requestheader-allowed-names")?,
     };
-    let front_proxy = FrontProxy { authorities: ClientCerts::new(&authorities)?, allowed_names };
+    let authorities = ClientCerts::new(&authorities)?;
+    let front_proxy = FrontProxy { authorities, allowed_names, headers: ProxyHeaders::default() };
     Ok(Trust {
         client_certs: None,
         front_proxy: Some(front_proxy),
@@ -226,16 +226,6 @@ fn certificates(args: &Args) -> Settings {
     let addresses = [args.bind_address, IpAddr::V4(Ipv4Addr::LOCALHOST)];
     let name = Some("karmada-aggregated-apiserver.karmada-system.svc".to_owned());
     Settings::new(directory, SignedDuration::from_hours(8760), name, addresses)
-}
-
-fn read_leaf(certificate: &Path, key: &Path) -> anyhow::Result<Leaf> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
-    };
-    let (certificate_pem, key_pem) = (read(certificate)?, read(key)?);
-    let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
-        .with_context(|| format!("read the certificate in {}", certificate.display()))?;
-    Ok(Leaf { certificate: der, certificate_pem, key_pem })
 }
 
 #[cfg(test)]

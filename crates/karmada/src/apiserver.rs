@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use karmada_api::features::Gates;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
-use karmada_apiserver::pki::{Pki, Settings, write_private};
+use karmada_apiserver::pki::{Pki, Settings, read_leaf, write_private};
 use karmada_apiserver::{Builder, Config, Handle, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
@@ -24,6 +24,7 @@ use crate::audit::AuditArgs;
 use crate::control::{self, Subject};
 use crate::encryption::EncryptionArgs;
 use crate::etcd::{ElectionArgs, EtcdArgs, keys};
+use crate::front_proxy::FrontProxyArgs;
 use crate::stop::Stop;
 use crate::up::{parse_gates, user_data_dir};
 use crate::version;
@@ -84,6 +85,14 @@ pub(crate) struct ServingArgs {
     event_ttl: Duration,
     #[command(flatten)]
     audit: AuditArgs,
+    #[command(flatten)]
+    front_proxy: FrontProxyArgs,
+    /// The serving certificate; one of its own unless given
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
 }
 
 fn parse_ttl(text: &str) -> Result<Duration, String> {
@@ -188,11 +197,13 @@ impl Serving {
             ..Config::default()
         };
         let tokens = Arc::new(TokenIssuer::new(ISSUER, pki.service_account_key()?, Vec::new()));
-        let trust = pki.trust(tokens.clone())?;
+        let mut trust = pki.trust(tokens.clone())?;
+        args.front_proxy.trust(&mut trust)?;
         // Backups hold what is encrypted as it lies.
         let subject = Subject { store: store.clone(), data_dir: data_dir.to_owned() };
         let store = args.encryption.wrap(store).await?;
-        let mut builder = customise(Server::builder(config, store, trust));
+        let builder = customise(Server::builder(config, store, trust));
+        let mut builder = args.front_proxy.identify(builder, &pki)?;
         if let Some(audit) = args.audit.open()? {
             builder = builder.audit(audit);
         }
@@ -200,7 +211,7 @@ impl Serving {
         control::serve(subject);
         let address = format!("https://{}", SocketAddr::new(advertised, port));
         write_private(setup.kubeconfig, &pki.admin_kubeconfig(setup.context, &address))?;
-        let tls = Arc::new(ArcSwap::new(pki.server_config()?));
+        let tls = Arc::new(ArcSwap::new(args.server_config(&pki)?));
         let renewal = Renewal {
             clock: Clock::real(),
             pki: pki.clone(),
@@ -283,6 +294,15 @@ impl ServingArgs {
             hostname,
             [advertised, self.bind_address, IpAddr::V4(first_service_address)],
         )
+    }
+
+    fn server_config(&self, pki: &Pki) -> anyhow::Result<Arc<rustls::ServerConfig>> {
+        Ok(match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (Some(certificate), Some(key)) => {
+                pki.server_config_showing(&read_leaf(certificate, key)?)?
+            }
+            _ => pki.server_config()?,
+        })
     }
 
     async fn listen(&self) -> anyhow::Result<TcpListener> {

@@ -12,6 +12,7 @@ mod crds;
 mod encryption;
 mod etcd;
 mod explain;
+mod front_proxy;
 mod member;
 mod members;
 mod names;

@@ -3,6 +3,7 @@
 
 mod components;
 mod gnostic;
+mod merge;
 mod metadata;
 mod operations;
 mod parameters;
@@ -10,6 +11,7 @@ mod parameters;
 use serde_json::{Map, Value, json};
 
 pub use gnostic::encode_v2;
+pub use merge::merge_v2;
 
 use crate::gvk::{GroupVersion, Gvk};
 use crate::schema::{Definitions, Schema};

@@ -26,6 +26,29 @@ pub struct FrontProxy {
     pub authorities: ClientCerts,
     /// Common names allowed to do so; empty allows any.
     pub allowed_names: Vec<String>,
+    pub headers: ProxyHeaders,
+}
+
+/// The headers that carry the parts of a user; of several, the first that is there counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyHeaders {
+    pub users: Vec<String>,
+    pub uids: Vec<String>,
+    pub groups: Vec<String>,
+    /// What the names of all other headers about a user begin with.
+    pub extra_prefixes: Vec<String>,
+}
+
+impl Default for ProxyHeaders {
+    fn default() -> Self {
+        let only = |name: &str| vec![name.to_owned()];
+        Self {
+            users: only("X-Remote-User"),
+            uids: only("X-Remote-Uid"),
+            groups: only("X-Remote-Group"),
+            extra_prefixes: only("X-Remote-Extra-"),
+        }
+    }
 }
 
 /// All ways to authenticate, asked in order. Authorities can be swapped while requests are served.
@@ -76,7 +99,7 @@ impl Authentication {
     ) -> Result<Option<Identity>, String> {
         let front_proxy = self.front_proxy.load();
         let (Some(proxy), Some(peer)) = (&*front_proxy, peer) else { return Ok(None) };
-        let Some(identity) = remote_user(headers) else { return Ok(None) };
+        let Some(identity) = remote_user(headers, &proxy.headers) else { return Ok(None) };
         // The connection remembers one set of authorities only, and that is the one of clients.
         let own = PeerCerts::new(peer.chain.clone());
         let subject = proxy.authorities.verify(&own, now).map_err(chain)?;
@@ -163,19 +186,25 @@ fn websocket_token(headers: &HeaderMap) -> Option<String> {
     String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()
 }
 
-fn remote_user(headers: &HeaderMap) -> Option<Identity> {
+fn remote_user(headers: &HeaderMap, names: &ProxyHeaders) -> Option<Identity> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let user = headers.get("x-remote-user").map(text).filter(|user| !user.is_empty())?;
-    let groups = headers.get_all("x-remote-group").iter().map(text);
+    let first = |names: &[String]| {
+        names.iter().find_map(|name| headers.get(name).map(text).filter(|text| !text.is_empty()))
+    };
+    let user = first(&names.users)?;
+    let groups = names.groups.iter().flat_map(|name| headers.get_all(name).iter().map(text));
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {
-        if let Some(key) = name.as_str().strip_prefix("x-remote-extra-") {
-            extra.entry(decode_key(key)).or_default().push(text(value));
+        let keys = names.extra_prefixes.iter().map(|prefix| prefix.to_ascii_lowercase());
+        for prefix in keys {
+            if let Some(key) = name.as_str().strip_prefix(&prefix) {
+                extra.entry(decode_key(key)).or_default().push(text(value));
+            }
         }
     }
     Some(Identity {
         user,
-        uid: headers.get("x-remote-uid").map(text).unwrap_or_default(),
+        uid: first(&names.uids).unwrap_or_default(),
         groups: groups.filter(|group| !group.is_empty()).collect(),
         extra,
     })
@@ -231,6 +260,7 @@ mod tests {
         let proxy = FrontProxy {
             authorities: pki.front_proxy_certs().expect("trusted"),
             allowed_names: vec![allowed.to_owned()],
+            headers: ProxyHeaders::default(),
         };
         let key = pki.service_account_key().expect("a key");
         Authentication {

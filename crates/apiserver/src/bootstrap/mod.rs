@@ -32,7 +32,7 @@ pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     for object in priority_classes() {
         ensure(state, &object).await?;
     }
-    ensure(state, &extension_authentication(state)).await?;
+    publish(state, &extension_authentication(state)).await?;
     for object in api_services(state) {
         ensure(state, &object).await?;
     }
@@ -82,6 +82,22 @@ async fn ensure(state: &Arc<State>, object: &Value) -> Result<(), Error> {
     }
     let (code, answer) = internal::send(state, Method::POST, &collection, Some(object)).await;
     if code == 201 || code == 409 { Ok(()) } else { Err(failed(object, code, &answer)) }
+}
+
+/// Creates an object, or brings the data of the stored one up to date.
+async fn publish(state: &Arc<State>, object: &Value) -> Result<(), Error> {
+    ensure(state, object).await?;
+    let Some(collection) = collection(state, object) else { return Ok(()) };
+    let path = format!("{collection}/{}", encode_percent(object.name()));
+    let (code, stored) = internal::send(state, Method::GET, &path, None).await;
+    let data = object.map_at(&["data"]).into_iter().flatten();
+    let is_so = |(key, value): (&String, &Value)| stored.at(&["data", key]) == Some(value);
+    if code == 200 && data.into_iter().all(is_so) {
+        return Ok(());
+    }
+    let patch = json!({"data": object.at(&["data"])});
+    let (code, answer) = internal::send(state, Method::PATCH, &path, Some(&patch)).await;
+    if code == 200 { Ok(()) } else { Err(failed(object, code, &answer)) }
 }
 
 /// Brings a role or binding of the default policy up to date.
@@ -137,7 +153,7 @@ fn extension_authentication(state: &State) -> Value {
         "data": {
             "client-ca-file": state.client_ca_pem,
             "requestheader-client-ca-file": state.front_proxy_ca_pem,
-            "requestheader-allowed-names": "[\"front-proxy-client\"]",
+            "requestheader-allowed-names": json!(state.front_proxy_names).to_string(),
             "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
             "requestheader-group-headers": "[\"X-Remote-Group\"]",
             "requestheader-uid-headers": "[\"X-Remote-Uid\"]",

@@ -162,6 +162,11 @@ impl Cache {
         Ok(object)
     }
 
+    /// Tells of every change, without saying which.
+    pub fn changes(&self) -> karmada_signal::Follow<u64> {
+        self.tail.follow()
+    }
+
     pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
         self.state.read().objects.get(key).cloned()
     }

@@ -5,4 +5,5 @@ pub mod filters;
 pub mod listener;
 pub mod negotiate;
 pub mod query;
+pub mod relay;
 pub mod respond;

@@ -23,7 +23,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_cert::ext::pkix::name::GeneralName;
 
-use crate::auth::authenticate::FrontProxy;
+use crate::auth::authenticate::{FrontProxy, ProxyHeaders};
 use crate::auth::client_certs::{self, ClientCerts};
 use crate::auth::token::{KeyError, SigningKey, TokenIssuer};
 use crate::server::Trust;
@@ -223,6 +223,12 @@ impl Pki {
         Ok(tls::server_config(self.serving.clone(), hints)?)
     }
 
+    /// The same with a serving certificate that was made elsewhere.
+    pub fn server_config_showing(&self, leaf: &Leaf) -> Result<Arc<ServerConfig>, Error> {
+        let serving = Arc::new(ServingCertificate::new(leaf)?);
+        Ok(tls::server_config(serving, Vec::new())?)
+    }
+
     /// The authority that signs client and serving certificates.
     pub fn authority(&self) -> Arc<Authority> {
         self.authority.load_full()
@@ -262,6 +268,7 @@ impl Pki {
         let front_proxy = FrontProxy {
             authorities: self.front_proxy_certs()?,
             allowed_names: vec![FRONT_PROXY_CLIENT.to_owned()],
+            headers: ProxyHeaders::default(),
         };
         Ok(Trust {
             client_certs: Some(self.client_certs()?),
@@ -424,6 +431,20 @@ impl Files<'_> {
         write_private(&dir.join(format!("{name}.key")), key)?;
         write_private(&dir.join(format!("{name}.crt")), certificate)
     }
+}
+
+/// Reads a certificate and its key from files somebody else made.
+pub fn read_leaf(certificate: &Path, key: &Path) -> Result<Leaf, Error> {
+    let read = |path: &Path| {
+        let failed = |source| Error::File { what: "read", path: path.to_owned(), source };
+        fs::read_to_string(path).map_err(failed)
+    };
+    let (certificate_pem, key_pem) = (read(certificate)?, read(key)?);
+    let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes()).map_err(|error| {
+        let source = io::Error::other(error);
+        Error::File { what: "read the certificate in", path: certificate.to_owned(), source }
+    })?;
+    Ok(Leaf { certificate: der, certificate_pem, key_pem })
 }
 
 /// Whether a stored serving certificate has all the names it should have today.

@@ -5,6 +5,7 @@
 mod builtin;
 mod conversion;
 mod custom;
+mod remote;
 mod strategy;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,6 +24,7 @@ use crate::cache::Cache;
 pub use builtin::BuiltIn;
 pub use conversion::ConversionWebhook;
 pub use custom::{Converter, Converters, Custom};
+pub use remote::{Learned, Place, Remote};
 pub use strategy::{Column, Propagation, Rules, Strategy};
 
 /// Where the objects of a resource are kept. All versions of a resource share one.
@@ -190,12 +192,17 @@ pub struct VersionPlace {
     pub version_priority: i32,
 }
 
+/// Group versions of other servers, by group and version.
+pub type Remotes = BTreeMap<(String, String), Arc<Remote>>;
+
 /// One consistent view of the table.
 #[derive(Default)]
 pub struct Snapshot {
     resources: HashMap<(String, String, String), Arc<Served>>,
     /// Groups in discovery order; versions in order of preference.
     groups: Vec<(String, Vec<String>)>,
+    /// What other servers answer for, by group and version.
+    remotes: Remotes,
     pub generation: u64,
     /// Aggregated discovery of the core group and of the others, with their tags: made when first
     /// asked for, since every member is asked every few seconds.
@@ -223,6 +230,19 @@ impl Snapshot {
     /// The versions of a group, the preferred one first.
     pub fn versions(&self, group: &str) -> &[String] {
         self.groups.iter().find(|(name, _)| name == group).map_or(&[], |(_, versions)| versions)
+    }
+
+    /// The other server that answers for a group version, if it is not this one.
+    pub fn remote(&self, group: &str, version: &str) -> Option<&Arc<Remote>> {
+        if self.remotes.is_empty() {
+            return None;
+        }
+        self.remotes.get(&(group.to_owned(), version.to_owned()))
+    }
+
+    /// Everything other servers answer for.
+    pub fn remotes(&self) -> impl Iterator<Item = &Arc<Remote>> {
+        self.remotes.values()
     }
 
     /// The resources of a group version, by name.
@@ -256,6 +276,7 @@ impl Snapshot {
 struct Table {
     resources: BTreeMap<(String, String, String), Arc<Served>>,
     places: BTreeMap<(String, String), (i32, i32)>,
+    remotes: Remotes,
 }
 
 /// The table itself; cheap to read, seldom written.
@@ -298,8 +319,21 @@ impl Registry {
         for served in add {
             table.resources.insert(row(&served), served);
         }
+        self.publish(&table);
+    }
+
+    /// Replaces what other servers answer for; nothing happens if it is the same.
+    pub fn replace_remotes(&self, remotes: Remotes) {
+        let mut table = self.table.lock();
+        if table.remotes != remotes {
+            table.remotes = remotes;
+            self.publish(&table);
+        }
+    }
+
+    fn publish(&self, table: &Table) {
         let generation = self.snapshot.load().generation + 1;
-        self.snapshot.store(Arc::new(publish(&table, generation)));
+        self.snapshot.store(Arc::new(publish(table, generation)));
         self.changed.set(generation);
     }
 }
@@ -316,8 +350,15 @@ fn publish(table: &Table, generation: u64) -> Snapshot {
     for (group, version, _) in table.resources.keys() {
         versions.entry(group).or_default().insert(version);
     }
+    for (group, version) in table.remotes.keys() {
+        versions.entry(group).or_default().insert(version);
+    }
     let place = |group: &str, version: &str| {
-        table.places.get(&(group.to_owned(), version.to_owned())).copied().unwrap_or(CRD_PLACE)
+        let key = (group.to_owned(), version.to_owned());
+        if let Some(remote) = table.remotes.get(&key) {
+            return (remote.group_priority, remote.version_priority);
+        }
+        table.places.get(&key).copied().unwrap_or(CRD_PLACE)
     };
     let mut groups: Vec<(i32, String, Vec<String>)> = versions
         .into_iter()
@@ -338,6 +379,7 @@ fn publish(table: &Table, generation: u64) -> Snapshot {
             .map(|(key, served)| (key.clone(), served.clone()))
             .collect(),
         groups: groups.into_iter().map(|(_, group, versions)| (group, versions)).collect(),
+        remotes: table.remotes.clone(),
         generation,
         discovery: Default::default(),
     }

@@ -28,7 +28,7 @@ pub(crate) async fn connect(
     body: Body,
     connector: Arc<dyn Connect>,
 ) -> Answer {
-    let Arrived { parts, query, target, user, record } = arrived;
+    let Arrived { parts, query, target, user, record, .. } = arrived;
     let head = (target, query, parts.headers.clone());
     let nothing = (Sent::Text(Bytes::new()), false);
     let call = Call::new(state.clone(), head, (user.clone(), record), served, nothing);

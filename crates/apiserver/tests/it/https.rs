@@ -29,40 +29,46 @@ impl Program {
     pub(crate) async fn start(
         answer: impl Fn(&str, Value) -> Value + Send + Sync + 'static,
     ) -> Self {
-        let key = Authority::generate_key().unwrap();
-        let (begin, end) =
-            ("2025-01-01T00:00:00Z".parse().unwrap(), "2099-01-01T00:00:00Z".parse().unwrap());
-        let authority = Authority::self_signed("hooks", &key, begin, end).unwrap();
-        let names = [dns_name("localhost").unwrap(), dns_name("*.default.svc").unwrap()];
-        let leaf = authority
-            .issue_leaf(&LeafRequest {
-                common_name: "hook",
-                organizations: &[],
-                usage: der::oid::db::rfc5280::ID_KP_SERVER_AUTH,
-                alternative_names: &names,
-                not_before: begin,
-                not_after: end,
-            })
-            .unwrap();
-        let key = PrivateKeyDer::from_pem_slice(leaf.key_pem.as_bytes()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![leaf.certificate.clone()], key)
-            .unwrap();
+        let (acceptor, bundle) = identity();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), Arc::new(answer)));
-        let pem = authority.certificate_pem();
-        Self { port, bundle: base64::engine::general_purpose::STANDARD.encode(pem) }
+        tokio::spawn(serve(listener, acceptor, Arc::new(answer)));
+        Self { port, bundle }
     }
 
     /// How a configuration names it.
     pub(crate) fn client(&self, path: &str) -> Value {
         json!({"url": format!("https://localhost:{}{path}", self.port), "caBundle": self.bundle})
     }
+}
+
+/// A serving certificate for `localhost` and the Services of the namespace `default`, and the bundle to trust it by.
+pub(crate) fn identity() -> (TlsAcceptor, String) {
+    let key = Authority::generate_key().unwrap();
+    let (begin, end) =
+        ("2025-01-01T00:00:00Z".parse().unwrap(), "2099-01-01T00:00:00Z".parse().unwrap());
+    let authority = Authority::self_signed("hooks", &key, begin, end).unwrap();
+    let names = [dns_name("localhost").unwrap(), dns_name("*.default.svc").unwrap()];
+    let leaf = authority
+        .issue_leaf(&LeafRequest {
+            common_name: "hook",
+            organizations: &[],
+            usage: der::oid::db::rfc5280::ID_KP_SERVER_AUTH,
+            alternative_names: &names,
+            not_before: begin,
+            not_after: end,
+        })
+        .unwrap();
+    let key = PrivateKeyDer::from_pem_slice(leaf.key_pem.as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.certificate.clone()], key)
+        .unwrap();
+    let bundle = base64::engine::general_purpose::STANDARD.encode(authority.certificate_pem());
+    (TlsAcceptor::from(Arc::new(config)), bundle)
 }
 
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Answer) {

@@ -22,6 +22,7 @@ use karmada_apiserver::Handle;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::connect::{Connect, Connected, Connection};
 use karmada_apiserver::http::body::{self, Body};
+use karmada_apiserver::http::relay::Way;
 use karmada_client::Client;
 use karmada_member_sim::Network;
 
@@ -95,7 +96,7 @@ impl Proxy {
         match client {
             Some(client) => {
                 let way = self.open(cluster).await?;
-                transport::switch(way, request, client).await.map_err(unreachable)
+                way.switch(request, client).await.map_err(unreachable)
             }
             None => self.send(cluster, request).await,
         }
@@ -113,10 +114,10 @@ impl Proxy {
             return network.answer(request).await.map_err(unreachable);
         }
         let way = self.open(cluster).await?;
-        transport::send(way, request).await.map_err(unreachable)
+        way.send(request).await.map_err(unreachable)
     }
 
-    async fn open(&self, cluster: &Cluster) -> Result<transport::Way, Status> {
+    async fn open(&self, cluster: &Cluster) -> Result<Way, Status> {
         let secret = match &cluster.spec.secret_ref {
             Some(name) => self.secret(name).await?,
             None => None,

@@ -11,7 +11,6 @@ use http::{Request, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::rt::TokioIo;
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::object::ObjectExt as _;
 use parking_lot::Mutex;
 use rustls::{ClientConfig, RootCertStore};
@@ -21,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::auth::Objects;
+use crate::services;
 
 /// The largest answer that is read.
 const MAX_ANSWER: usize = 3 << 20;
@@ -152,42 +152,8 @@ fn endpoint(objects: &dyn Objects, config: &Value) -> Result<Endpoint, String> {
     let server_name = format!("{name}.{namespace}.svc");
     Ok(Endpoint {
         url: format!("https://{server_name}:{port}{path}"),
-        address: resolve(objects, (namespace, name), port)?,
+        address: services::resolve(objects, (namespace, name), port)?,
         server_name,
         path: path.to_owned(),
     })
-}
-
-/// The address behind a Service: the name it stands for, one of its endpoints, or its own address.
-fn resolve(
-    objects: &dyn Objects,
-    (namespace, name): (&str, &str),
-    port: u16,
-) -> Result<(String, u16), String> {
-    let service = objects
-        .get(&GroupResource::new("", "services"), namespace, name)
-        .ok_or_else(|| format!("service \"{name}\" not found"))?;
-    if service.str_at(&["spec", "type"]) == Some("ExternalName") {
-        let host = service.str_at(&["spec", "externalName"]).unwrap_or_default();
-        return Ok((host.to_owned(), port));
-    }
-    let ports = service.list_at(&["spec", "ports"]);
-    let known = ports.iter().find(|own| own.i64_at(&["port"]) == Some(i64::from(port)));
-    let known =
-        known.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
-    let endpoints = objects.get(&GroupResource::new("", "endpoints"), namespace, name);
-    let subsets = endpoints.as_ref().map(|e| e.list_at(&["subsets"]).to_vec()).unwrap_or_default();
-    for subset in &subsets {
-        let address = subset.list_at(&["addresses"]).first().and_then(|a| a.str_at(&["ip"]));
-        let wanted = known.str_at(&["name"]);
-        let target = subset.list_at(&["ports"]).iter().find(|own| own.str_at(&["name"]) == wanted);
-        let target = target.and_then(|own| u16::try_from(own.i64_at(&["port"])?).ok());
-        if let (Some(address), Some(target)) = (address, target) {
-            return Ok((address.to_owned(), target));
-        }
-    }
-    match service.str_at(&["spec", "clusterIP"]) {
-        Some(ip) if !ip.is_empty() && ip != "None" => Ok((ip.to_owned(), port)),
-        _ => Err(format!("no endpoints available for service \"{name}\"")),
-    }
 }

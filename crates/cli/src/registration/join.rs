@@ -13,6 +13,9 @@ use super::{Error, attempting, check_name, clusters, core, objects, rbac};
 /// How long the member may take to issue a token, and how often it is asked.
 const TOKEN_PATIENCE: Duration = Duration::from_secs(30);
 const TOKEN_POLL: Duration = Duration::from_millis(100);
+/// How long the namespace of an earlier registration may take to go, and how often it is looked at.
+const NAMESPACE_PATIENCE: Duration = Duration::from_secs(60);
+const NAMESPACE_POLL: Duration = Duration::from_millis(50);
 
 /// What is joined, and as what.
 #[derive(Debug, Clone, Default)]
@@ -99,7 +102,7 @@ async fn prepare_member(
 ) -> Result<(Token, Token), Error> {
     let namespace = join.namespace.as_str();
     let account = names::service_account(&join.name);
-    ensure(&member.api(&core("namespaces")), objects::namespace(namespace)).await?;
+    ensure_namespace(member, namespace, progress).await?;
     for name in [names::IMPERSONATOR, account.as_str()] {
         let accounts = member.api(&core("serviceaccounts")).namespaced(namespace);
         ensure(&accounts, objects::service_account(namespace, name)).await?;
@@ -123,6 +126,36 @@ async fn ensure(api: &Api, object: Value) -> Result<(), Error> {
         Err(source) => {
             Err(attempting(format!("create the {} {}", object.kind(), object.name()))(source))
         }
+    }
+}
+
+/// Makes the namespace. One that an earlier `unjoin` has deleted takes a moment to go; nothing can be
+/// made in it until then.
+async fn ensure_namespace(
+    member: &Client,
+    name: &str,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<(), Error> {
+    let namespaces = member.api(&core("namespaces"));
+    let made = async {
+        let mut told = false;
+        loop {
+            ensure(&namespaces, objects::namespace(name)).await?;
+            let found = namespaces.find(name).await;
+            let found = found.map_err(attempting(format!("get the namespace {name}")))?;
+            if found.is_some_and(|namespace| !namespace.is_being_deleted()) {
+                return Ok(());
+            }
+            if !told {
+                progress(&format!("the earlier namespace {name} of the member to be gone"));
+                told = true;
+            }
+            tokio::time::sleep(NAMESPACE_POLL).await;
+        }
+    };
+    match tokio::time::timeout(NAMESPACE_PATIENCE, made).await {
+        Ok(made) => made,
+        Err(_) => Err(Error::NamespaceTerminating(name.to_owned())),
     }
 }
 

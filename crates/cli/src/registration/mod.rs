@@ -30,6 +30,10 @@ pub enum Error {
     IsPull(String),
     #[error("the token of service account {0} was not issued within 30 s")]
     NoToken(String),
+    #[error(
+        "the namespace {0} of an earlier registration is still being deleted in the member after 60 s; see what holds it: kubectl describe namespace {0}"
+    )]
+    NamespaceTerminating(String),
     #[error("timed out after {seconds} s waiting for the cluster object {name} to be deleted")]
     StillThere { name: String, seconds: u64 },
     #[error("{attempt}")]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use karmada_api::conditions::cluster::READY;
 use karmada_api::taints;
+use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_cli::registration::Unjoin;
 use karmada_testkit::World;
@@ -113,6 +114,33 @@ async fn a_cluster_goes_with_everything_of_it() {
     assert!(world.is_ready("m2").await);
     let refused = world.unjoin(&Unjoin::named("m1")).await.unwrap_err().to_string();
     assert_eq!(refused, "no cluster object m1 found in karmada control Plane");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_let_go_is_joined_again_at_once() {
+    use karmada_cli::registration::{Access, Join, join, unjoin};
+    let world = World::of(6, 1).await;
+    let inside = world.member("m1").client();
+    let maps = inside.api(&Gvr::new("", "v1", "configmaps")).namespaced("karmada-cluster");
+    // What the first registration leaves behind takes a while to go.
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.org/hold"]}});
+    maps.create(&held).await.unwrap();
+    unjoin(&world.client, Some(&inside), &Unjoin::named("m1"), &|_| {}).await.unwrap();
+    let access = Access { endpoint: "https://m1.invalid".to_owned(), ..Access::default() };
+    let told = std::sync::Mutex::new(Vec::new());
+    let tell = |step: &str| told.lock().unwrap().push(step.to_owned());
+    let wish = Join::named("again");
+    let (joined, released) =
+        tokio::join!(join(&world.client, &inside, &access, &wish, &tell), async {
+            world.advance(seconds(20)).await;
+            maps.merge_patch("held", json!({"metadata": {"finalizers": null}})).await
+        });
+    released.unwrap();
+    joined.unwrap();
+    let told = told.into_inner().unwrap();
+    assert_eq!(told[0], "the earlier namespace karmada-cluster of the member to be gone");
+    assert!(world.cluster("again").await.is_some());
     world.stop().await;
 }
 

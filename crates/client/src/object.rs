@@ -91,16 +91,14 @@ impl Object {
     /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
     /// the server, not a copy.
     pub fn shared(shown: &Arc<dyn Shown>) -> serde_json::Result<Arc<Self>> {
-        let known = shown.made().get().and_then(|made| made.clone().downcast::<Self>().ok());
-        if let Some(known) = known {
+        if let Some(known) = shown.made().get() {
             return Ok(known);
         }
         let mut object = Self::from_bytes(shown.text().clone(), &Gvk::default())?;
         object.meta.resource_version = shown.revision().to_string();
         object.version_at = Some(shown.version_at());
         let object = Arc::new(object);
-        // Whoever was faster keeps its own.
-        drop(shown.made().set(object.clone()));
+        shown.made().set(&object);
         Ok(object)
     }
 

@@ -4,7 +4,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -42,7 +42,29 @@ pub trait Shown: Send + Sync + 'static {
     fn revision(&self) -> i64;
 
     /// What a reader made of the object, for all who read it after the first.
-    fn made(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>>;
+    fn made(&self) -> &Made;
+}
+
+/// What a reader made of an object, for others who read it while somebody still has it. The server
+/// keeps many states for watchers that come late; what was made of those must not stay with them.
+#[derive(Default)]
+pub struct Made(Mutex<Option<Weak<dyn Any + Send + Sync>>>);
+
+impl Made {
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.lock().as_ref()?.upgrade()?.downcast().ok()
+    }
+
+    pub fn set<T: Any + Send + Sync>(&self, made: &Arc<T>) {
+        let made: Weak<T> = Arc::downgrade(made);
+        *self.0.lock() = Some(made);
+    }
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Made")
+    }
 }
 
 /// An event of a watch.
@@ -108,6 +130,17 @@ impl fmt::Debug for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_made_lives_as_long_as_somebody_has_it() {
+        let made = Made::default();
+        let first = Arc::new(7_u32);
+        made.set(&first);
+        assert_eq!(made.get::<u32>(), Some(first.clone()));
+        assert_eq!(made.get::<i64>(), None);
+        drop(first);
+        assert_eq!(made.get::<u32>(), None);
+    }
 
     #[test]
     fn the_version_becomes_the_first_field_of_the_metadata() {

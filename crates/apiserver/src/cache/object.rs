@@ -1,6 +1,5 @@
 //! One stored object: its text, shared with the store, and the small head that filters look at.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
-use karmada_handover::{Shown, write_with_version};
+use karmada_handover::{Made, Shown, write_with_version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -67,7 +66,7 @@ pub struct StoredObject {
     pub fields: Vec<(Arc<str>, String)>,
     value: OnceLock<Arc<Value>>,
     /// What readers of the same process made of it.
-    made: OnceLock<Arc<dyn Any + Send + Sync>>,
+    made: Made,
 }
 
 impl Shown for StoredObject {
@@ -83,7 +82,7 @@ impl Shown for StoredObject {
         self.revision
     }
 
-    fn made(&self) -> &OnceLock<Arc<dyn Any + Send + Sync>> {
+    fn made(&self) -> &Made {
         &self.made
     }
 }
@@ -128,7 +127,7 @@ impl StoredObject {
             completed: false,
             fields: Vec::new(),
             value: OnceLock::new(),
-            made: OnceLock::new(),
+            made: Made::default(),
         })
     }
 
@@ -155,7 +154,7 @@ impl StoredObject {
             completed: false,
             fields: Vec::new(),
             value: OnceLock::new(),
-            made: OnceLock::new(),
+            made: Made::default(),
         })
     }
 
@@ -199,7 +198,7 @@ impl StoredObject {
             completed: self.completed,
             fields: self.fields.clone(),
             value: OnceLock::new(),
-            made: OnceLock::new(),
+            made: Made::default(),
         }
     }
 

@@ -15,6 +15,21 @@ pub enum Role {
     Member,
 }
 
+/// How much memory past states may take, whatever their age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// Bytes of superseded values in the store.
+    pub stored: usize,
+    /// Bytes of events that each resource remembers for watchers that come late.
+    pub watched: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { stored: 32 << 20, watched: 16 << 20 }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     pub role: Role,
@@ -28,6 +43,7 @@ pub struct Config {
     /// Requests served at the same time, watches aside: (reading, writing).
     pub max_in_flight: (usize, usize),
     pub request_timeout: Duration,
+    pub history: History,
     /// How long core and `events.k8s.io` events are kept.
     pub event_ttl: Duration,
     /// The largest body accepted.
@@ -47,6 +63,7 @@ impl Default for Config {
             compaction_interval: Duration::from_secs(300),
             max_in_flight: (400, 200),
             request_timeout: Duration::from_secs(60),
+            history: History::default(),
             event_ttl: Duration::from_secs(3600),
             max_body: 3 << 20,
             chance: Chance::default(),

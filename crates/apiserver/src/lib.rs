@@ -50,5 +50,5 @@ mod subresources;
 
 pub use chance::Chance;
 pub use computed::Computed;
-pub use config::{Config, Role};
+pub use config::{Config, History, Role};
 pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};

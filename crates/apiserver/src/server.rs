@@ -148,7 +148,7 @@ impl Builder {
     pub async fn start(self) -> Result<Server, Error> {
         let stop = CancellationToken::new();
         let fresh = self.store.revision() <= 1;
-        let caches = Caches::start(self.store.clone(), stop.clone());
+        let caches = Caches::start(self.store.clone(), self.config.history.watched, stop.clone());
         let registry = Arc::new(Registry::default());
         let objects: Arc<dyn Objects> = Arc::new(CachedObjects(registry.clone()));
         let rbac = Arc::new(Rbac::default());
@@ -220,7 +220,8 @@ impl Builder {
 
 /// Forgets history that is older than the interval, again and again.
 async fn compact_regularly(state: Arc<State>) {
-    let policy = Policy::keeping(state.config.compaction_interval);
+    let max_bytes = state.config.history.stored;
+    let policy = Policy { max_bytes, ..Policy::keeping(state.config.compaction_interval) };
     tokio::select! {
         biased;
         () = state.stop.cancelled() => {}

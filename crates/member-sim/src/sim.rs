@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::auth::token::TokenIssuer;
 use karmada_apiserver::pki::{self, Pki, Settings, TokenKey};
-use karmada_apiserver::{Chance, Config as ServerConfig, Handle, Role, Server};
+use karmada_apiserver::{Chance, Config as ServerConfig, Handle, History, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
@@ -23,6 +23,8 @@ use crate::{control, kubelet, listen, nodes, pods, scheduler, workloads};
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// There may be a hundred members in a process, and those who watch them seldom fall far behind.
+const HISTORY: History = History { stored: 4 << 20, watched: 2 << 20 };
 const CERTIFICATE_VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
 #[derive(Debug, thiserror::Error)]
@@ -196,7 +198,8 @@ async fn start_server(
     bound: Option<&listen::Bound>,
 ) -> Result<Server, Error> {
     let member = || config.name.clone();
-    let mut settings = ServerConfig { role: Role::Member, ..ServerConfig::default() };
+    let mut settings =
+        ServerConfig { role: Role::Member, history: HISTORY, ..ServerConfig::default() };
     if config.seed != 0 {
         settings.chance = Chance::seeded(config.seed);
     }

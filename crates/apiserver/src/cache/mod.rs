@@ -27,8 +27,6 @@ pub use watcher::{Next, Watcher};
 
 /// How many events a resource remembers.
 const RING: usize = 10_000;
-/// How many bytes of events a resource remembers, whatever their number.
-const RING_BYTES: usize = 16 << 20;
 
 /// Brings an object up to date with its schema as it is read; returns whether that changed it.
 pub type Transform = Arc<dyn Fn(&mut Value) -> bool + Send + Sync>;
@@ -75,6 +73,8 @@ struct State {
     objects: BTreeMap<Arc<str>, Arc<StoredObject>>,
     ring: VecDeque<Arc<Change>>,
     ring_bytes: usize,
+    /// How many bytes of events to remember at most, whatever their number.
+    ring_limit: usize,
     /// The number of the first event in the ring.
     head: u64,
     /// Everything after this revision is in the ring.
@@ -85,11 +85,12 @@ struct State {
 }
 
 impl Cache {
-    fn new(prefix: String, reading: Reading) -> Self {
+    fn new(prefix: String, reading: Reading, ring_limit: usize) -> Self {
         let state = State {
             objects: BTreeMap::new(),
             ring: VecDeque::new(),
             ring_bytes: 0,
+            ring_limit,
             head: 0,
             since: 0,
             revision: 0,
@@ -283,7 +284,7 @@ impl State {
         self.ring_bytes += change.object.size();
         self.ring.push_back(change);
         self.revision = revision;
-        while self.ring.len() > RING || (self.ring_bytes > RING_BYTES && self.ring.len() > 1) {
+        while self.ring.len() > RING || (self.ring_bytes > self.ring_limit && self.ring.len() > 1) {
             if let Some(oldest) = self.ring.pop_front() {
                 self.ring_bytes -= oldest.object.size();
                 self.since = oldest.revision;

@@ -67,7 +67,8 @@ impl Watcher {
             return Some(Next::Lagged { since: state.since });
         }
         let skip = (self.next - state.head) as usize;
-        let changes: Vec<_> = state.ring.iter().skip(skip).take(BATCH).cloned().collect();
+        let end = state.ring.len().min(skip + BATCH);
+        let changes: Vec<_> = state.ring.range(skip.min(end)..end).cloned().collect();
         self.next += changes.len() as u64;
         (!changes.is_empty()).then_some(Next::Changes(changes))
     }

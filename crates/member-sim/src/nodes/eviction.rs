@@ -10,6 +10,7 @@ use karmada_apimachinery::time::parse_time;
 use karmada_client::{Client, DeleteOptions, Object};
 use karmada_runtime::{Action, Change, Clock, Controller, Informer, Manager, ObjectKey, Recorder};
 
+use super::View;
 use crate::scheduler::tolerates;
 use crate::workloads::pods::Pod;
 
@@ -38,7 +39,7 @@ pub(super) fn start(manager: &Manager) {
     manager.keep(pods.subscribe(move |change| {
         if let Change::Applied { new, .. } = change {
             let node = ObjectKey::cluster(Pod::of(new).spec().node_name.as_str());
-            let tainted = |node: Arc<Object>| !evicting(&node.value()).is_empty();
+            let tainted = |node: Arc<Object>| View::of(&node).taints().iter().any(evicts);
             if !node.name.is_empty() && known.cache().get(&node).is_some_and(tainted) {
                 queue.add(node);
             }
@@ -54,14 +55,14 @@ pub(super) fn start(manager: &Manager) {
     manager.start(controller, vec![nodes, pods], move |key| reconcile(key, ctx.clone()));
 }
 
-fn evicting(node: &Value) -> Vec<Value> {
-    let taints = node.list_at(&["spec", "taints"]).iter();
-    taints.filter(|taint| taint["effect"] == "NoExecute").cloned().collect()
+fn evicts(taint: &Value) -> bool {
+    taint["effect"] == "NoExecute"
 }
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(node) = ctx.nodes.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    let taints = evicting(&node.value());
+    let view = View::of(&node);
+    let taints: Vec<Value> = view.taints().iter().filter(|taint| evicts(taint)).cloned().collect();
     if taints.is_empty() {
         return Ok(Action::AwaitChange);
     }

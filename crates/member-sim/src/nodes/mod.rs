@@ -12,6 +12,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 use karmada_client::Object;
 use karmada_runtime::{Cache, Manager};
+use serde::Deserialize;
 
 use crate::config::Config;
 use crate::faults::Faults;
@@ -63,25 +64,61 @@ const BY_NODE: &str = "node";
 
 /// Lets pods be found by their node. May be called more than once.
 fn index_by_node(pods: &Cache) {
-    pods.add_index(BY_NODE, |object| {
-        let pod: NodeOf = serde_json::from_slice(object.bytes()).unwrap_or_default();
-        Some(pod.spec.node_name).filter(|node| !node.is_empty()).into_iter().collect()
-    });
+    pods.add_index(BY_NODE, |object| crate::workloads::pods::node_of(object).into_iter().collect());
 }
 
 pub(crate) fn pods_on(pods: &Cache, node: &str) -> Vec<Arc<Object>> {
     pods.by_index(BY_NODE, node)
 }
 
-/// The part of a pod that names its node.
-#[derive(Default, serde::Deserialize)]
+/// What is asked of a node for every pod on it. Kept beside the cached text.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct NodeOf {
-    spec: NodeName,
+pub(crate) struct View {
+    spec: ViewSpec,
+    status: ViewStatus,
 }
 
-#[derive(Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct NodeName {
-    node_name: String,
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ViewSpec {
+    taints: Option<Vec<Value>>,
+    #[serde(rename = "podCIDR")]
+    pod_cidr: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ViewStatus {
+    addresses: Option<Vec<Address>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    r#type: String,
+    address: String,
+}
+
+impl View {
+    /// Reads a node; one that cannot be read counts as one that says nothing.
+    pub(crate) fn of(node: &Object) -> Arc<Self> {
+        node.typed().unwrap_or_default()
+    }
+
+    pub(crate) fn taints(&self) -> &[Value] {
+        self.spec.taints.as_deref().unwrap_or_default()
+    }
+
+    /// The range that pods on the node have their addresses of.
+    pub(crate) fn pod_cidr(&self) -> Option<&str> {
+        self.spec.pod_cidr.as_deref()
+    }
+
+    /// The address inside of the cluster; empty if there is none.
+    pub(crate) fn internal_address(&self) -> &str {
+        let mut addresses = self.status.addresses.iter().flatten();
+        let internal = addresses.find(|address| address.r#type == "InternalIP");
+        internal.map_or("", |found| &found.address)
+    }
 }

@@ -7,6 +7,8 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::Object;
 use parking_lot::Mutex;
 
+use crate::nodes::View;
+
 #[derive(Default)]
 pub(super) struct Addresses(Mutex<Pool>);
 
@@ -27,8 +29,8 @@ impl Addresses {
         if pod.bool_at(&["spec", "hostNetwork"]) == Some(true) {
             return host.to_owned();
         }
-        let node_value = node.value();
-        let range = node_value.str_at(&["spec", "podCIDR"]).unwrap_or("10.127.0.0/24");
+        let view = View::of(node);
+        let range = view.pod_cidr().unwrap_or("10.127.0.0/24");
         let prefix = range.rsplit_once('.').map_or("10.127.0", |(prefix, _)| prefix);
         let last = self.0.lock().take(object.uid(), node.name());
         format!("{prefix}.{last}")

@@ -149,11 +149,8 @@ impl Ctx {
         if !nodes::is_simulated(&node) {
             return None;
         }
-        let value = node.value();
-        let addresses = value.list_at(&["status", "addresses"]);
-        let internal = addresses.iter().find(|address| address["type"] == "InternalIP");
-        let address = internal.and_then(|found| found.str_at(&["address"])).unwrap_or_default();
-        Some((node, address.to_owned()))
+        let address = nodes::View::of(&node).internal_address().to_owned();
+        Some((node, address))
     }
 
     /// Writes the status; whether it still was the pod that was looked at.

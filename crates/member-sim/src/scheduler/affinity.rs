@@ -159,7 +159,8 @@ pub(super) fn is_welcome(wanted: &Wanted<'_>, node: &Node, nodes: &[&Node]) -> b
                 && selects(term, &pod.namespace, wanted.namespace, wanted.labels)
         })
     };
-    !nodes.iter().any(|other| other.pods.values().any(|pod| avoids(other, pod)))
+    let mut averse = nodes.iter().filter(|other| other.averse > 0);
+    !averse.any(|other| other.pods.values().any(|pod| avoids(other, pod)))
 }
 
 /// How evenly the pods that a pod belongs to lie over the domains of its hard constraints.

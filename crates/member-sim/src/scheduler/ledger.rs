@@ -33,6 +33,8 @@ pub(super) struct Node {
     pub(super) allocatable: Amounts,
     pub(super) used: Amounts,
     pub(super) pods: HashMap<String, Placed>,
+    /// How many of them keep others away. Few do, so that nodes without one need not be searched.
+    pub(super) averse: usize,
     /// Pods that others were asked to leave for, by uid: the room is theirs.
     nominated: HashMap<String, (i64, Amounts)>,
 }
@@ -134,6 +136,7 @@ impl Ledger {
         };
         let entry = self.nodes.entry(node.to_owned()).or_default();
         fit::add(&mut entry.used, &placed.requests);
+        entry.averse += usize::from(!placed.anti_affinity.is_empty());
         entry.pods.insert(object.uid().to_owned(), placed);
         self.places.insert(object.uid().to_owned(), node.to_owned());
     }
@@ -156,6 +159,7 @@ impl Ledger {
         };
         if let Some(placed) = node.pods.remove(uid) {
             fit::subtract(&mut node.used, &placed.requests);
+            node.averse -= usize::from(!placed.anti_affinity.is_empty());
         }
         true
     }

@@ -128,6 +128,12 @@ pub(crate) struct Terminated {
     pub(crate) finished_at: Option<String>,
 }
 
+/// The node a pod is bound to.
+pub(crate) fn node_of(pod: &Object) -> Option<String> {
+    let body = pod.typed::<Body>().ok()?;
+    Some(body.spec.node_name.clone()).filter(|node| !node.is_empty())
+}
+
 impl Pod {
     /// Reads a pod; one that cannot be read counts as one that says nothing.
     pub(crate) fn of(object: &Arc<Object>) -> Self {

@@ -1,11 +1,11 @@
 //! Puts a server together and starts it.
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Map};
 use http::{Request, Response};
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::{GroupResource, Gvk};
@@ -145,7 +145,11 @@ impl Builder {
     }
 
     /// Opens the caches, writes what is missing of the bootstrap content and becomes ready.
-    pub async fn start(self) -> Result<Server, Error> {
+    pub fn start(self) -> BoxFuture<'static, Result<Server, Error>> {
+        self.begin().boxed()
+    }
+
+    async fn begin(self) -> Result<Server, Error> {
         let stop = CancellationToken::new();
         let fresh = self.store.revision() <= 1;
         let caches = Caches::start(self.store.clone(), self.config.history.watched, stop.clone());
@@ -385,8 +389,9 @@ impl Handle {
         Self { state }
     }
 
-    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        service::answer(self.state.clone(), request).await
+    // Boxed so that the way of a request is compiled here and not in every crate that sends one.
+    pub fn answer(&self, request: Request<Body>) -> BoxFuture<'static, Response<Body>> {
+        service::answer(self.state.clone(), request).boxed()
     }
 
     /// The same server with every request coming from this user.
@@ -428,6 +433,8 @@ impl Handle {
     }
 }
 
+type Answered = Result<Response<Body>, Infallible>;
+
 /// A [`Handle`] bound to one identity.
 #[derive(Clone)]
 pub struct ActingAs {
@@ -442,7 +449,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+    type Future = Map<BoxFuture<'static, Response<Body>>, fn(Response<Body>) -> Answered>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -452,7 +459,6 @@ where
         use http_body_util::BodyExt as _;
         let mut request = request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
         request.extensions_mut().insert(self.identity.clone());
-        let handle = self.handle.clone();
-        Box::pin(async move { Ok(handle.answer(request).await) })
+        self.handle.answer(request).map(Ok)
     }
 }

@@ -6,9 +6,11 @@ use std::error::Error;
 use std::fmt::{Display, Write};
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, error, info_span, warn};
 
@@ -57,10 +59,14 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
     /// Starts the workers. They finish what they are at when the shutdown begins.
     pub fn start<F, R, E>(&self, shutdown: &Shutdown, reconcile: F)
     where
-        F: Fn(K) -> R + Clone + Send + Sync + 'static,
-        R: Future<Output = Result<Action, E>> + Send,
+        F: Fn(K) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Error + Send + 'static,
     {
+        self.start_boxed(shutdown, &boxed(reconcile));
+    }
+
+    pub(crate) fn start_boxed(&self, shutdown: &Shutdown, reconcile: &Reconcile<K>) {
         for _ in 0..self.workers {
             let (own, reconcile) = (self.clone(), reconcile.clone());
             shutdown.spawn(async move {
@@ -76,12 +82,7 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
         });
     }
 
-    async fn run<F, R, E>(&self, work: Work<K>, reconcile: &F)
-    where
-        F: Fn(K) -> R,
-        R: Future<Output = Result<Action, E>>,
-        E: Error,
-    {
+    async fn run(&self, work: Work<K>, reconcile: &Reconcile<K>) {
         let key = work.key().clone();
         let span = info_span!("reconcile", controller = self.name, name = %key);
         let started = Instant::now();
@@ -102,7 +103,7 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
             }
             Ok(Err(error)) => {
                 let again_ms = self.queue.retry(key).as_millis();
-                warn!(error = chain(&error), again_ms, "reconcile failed");
+                warn!(error = chain(&*error), again_ms, "reconcile failed");
                 "error"
             }
             Err(panic) => {
@@ -115,6 +116,19 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
         debug!(result, elapsed_ms = took.as_millis(), "reconciled");
         self.metrics.reconciled(result, took);
     }
+}
+
+/// A reconcile function of any type: the loop around it is compiled once, not once for each.
+pub(crate) type Reconcile<K> = Arc<dyn Fn(K) -> BoxFuture<'static, Outcome> + Send + Sync>;
+type Outcome = Result<Action, Box<dyn Error + Send>>;
+
+pub(crate) fn boxed<K, F, R, E>(reconcile: F) -> Reconcile<K>
+where
+    F: Fn(K) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Action, E>> + Send + 'static,
+    E: Error + Send + 'static,
+{
+    Arc::new(move |key| reconcile(key).map_err(|error| Box::new(error) as _).boxed())
 }
 
 /// The error and what caused it, in one line.
@@ -137,7 +151,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 mod tests {
     use super::*;
     use parking_lot::Mutex;
-    use std::sync::Arc;
 
     #[derive(Debug, thiserror::Error)]
     #[error("no luck")]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use karmada_client::{Client, Discovery};
 use parking_lot::Mutex;
 
+use crate::controller::{self, Reconcile};
 use crate::{
     Action, Clock, Controller, Informer, Informers, Metrics, Recorder, Shutdown, Subscription,
 };
@@ -55,9 +56,20 @@ impl Manager {
         reconcile: F,
     ) where
         K: Clone + Eq + Hash + Display + Send + Sync + 'static,
-        F: Fn(K) -> R + Clone + Send + Sync + 'static,
-        R: Future<Output = Result<Action, E>> + Send,
+        F: Fn(K) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
         E: Error + Send + 'static,
+    {
+        self.start_boxed(controller, inputs, controller::boxed(reconcile));
+    }
+
+    fn start_boxed<K>(
+        &self,
+        controller: Controller<K>,
+        inputs: Vec<Arc<Informer>>,
+        reconcile: Reconcile<K>,
+    ) where
+        K: Clone + Eq + Hash + Display + Send + Sync + 'static,
     {
         let (shutdown, subscriptions) = (self.shutdown.clone(), self.subscriptions.clone());
         self.shutdown.spawn_until(async move {
@@ -66,7 +78,7 @@ impl Manager {
             for input in inputs {
                 input.wait_synced().await;
             }
-            controller.start(&shutdown, reconcile);
+            controller.start_boxed(&shutdown, &reconcile);
             shutdown.triggered().await;
         });
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,6 +50,12 @@ impl Shutdown {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_boxed(task.boxed())
+    }
+
+    // Tasks are boxed because each type of task compiles a scheduler of its own: a fifth of what
+    // there was to compile.
+    fn spawn_boxed<T: Send + 'static>(&self, task: BoxFuture<'static, T>) -> JoinHandle<T> {
         let killed = self.killed.clone();
         self.tasks.spawn(async move {
             tokio::select! {
@@ -66,6 +74,10 @@ impl Shutdown {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        self.spawn_boxed_until(task.boxed())
+    }
+
+    fn spawn_boxed_until(&self, task: BoxFuture<'static, ()>) -> JoinHandle<()> {
         let (token, killed) = (self.token.clone(), self.killed.clone());
         self.tasks.spawn(async move {
             tokio::select! {

@@ -93,6 +93,7 @@ pub struct Informer {
     handlers: Mutex<Vec<(u64, Handler)>>,
     next_handler: AtomicU64,
     synced: Signal<bool>,
+    version: Mutex<String>,
     stop: Shutdown,
 }
 
@@ -104,6 +105,7 @@ impl Informer {
             handlers: Mutex::default(),
             next_handler: AtomicU64::new(0),
             synced: Signal::new(false),
+            version: Mutex::default(),
             stop,
         }
     }
@@ -118,6 +120,12 @@ impl Informer {
 
     pub fn is_synced(&self) -> bool {
         self.synced.get()
+    }
+
+    /// The version up to which the server has told of changes: all of them are in the cache, and every
+    /// handler was called for them. Empty before the first list.
+    pub fn version(&self) -> String {
+        self.version.lock().clone()
     }
 
     /// Waits until the cache holds everything that existed when the informer began.
@@ -177,8 +185,14 @@ impl Informer {
         }
     }
 
-    /// Makes the cache hold exactly these objects.
-    fn replace(&self, objects: Vec<Arc<Object>>) {
+    fn reached(&self, version: &str) {
+        let mut reached = self.version.lock();
+        reached.clear();
+        reached.push_str(version);
+    }
+
+    /// Makes the cache hold exactly these objects, which are all there were at this version.
+    fn replace(&self, objects: Vec<Arc<Object>>, version: &str) {
         let present: std::collections::BTreeSet<_> =
             objects.iter().map(|object| ObjectKey::of(object)).collect();
         for key in self.cache.keys() {
@@ -195,6 +209,7 @@ impl Informer {
             }
             self.apply(object);
         }
+        self.reached(version);
         self.synced.set(true);
     }
 }

@@ -108,7 +108,7 @@ impl Reflector {
         }
         let list = self.api.list_all(&list_options(&self.informer.spec)).await?;
         self.version = list.resource_version;
-        self.informer.replace(list.items);
+        self.informer.replace(list.items, &self.version);
         self.backoff.reset();
         self.watch().await
     }
@@ -138,7 +138,7 @@ impl Reflector {
         }
         let mut objects: Vec<_> = objects.into_values().collect();
         objects.sort_by_cached_key(|object| ObjectKey::of(object));
-        self.informer.replace(objects);
+        self.informer.replace(objects, &self.version);
         self.backoff.reset();
         Ok(watch)
     }
@@ -222,6 +222,7 @@ impl Reflector {
             }
             WatchEvent::Bookmark { resource_version, .. } => self.version = resource_version,
         }
+        self.informer.reached(&self.version);
     }
 }
 

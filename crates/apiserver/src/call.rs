@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::audit::Record;
 use crate::auth::{Attributes, Identity};
+use crate::conversions::Conversions;
 use crate::http::negotiate::{self, Offer, Representation, Transforms};
 use crate::http::query::Query;
 use crate::registry::{Served, Source, Storage};
@@ -49,6 +50,8 @@ pub(crate) struct Call {
     pub(crate) body: Sent,
     /// Whether the answer may be a tree for a reader of the same process.
     pub(crate) hands_over: bool,
+    /// What a webhook says of the objects of this request.
+    pub(crate) conversions: Conversions,
     warnings: Mutex<Vec<String>>,
     record: Option<Arc<Record>>,
 }
@@ -61,8 +64,19 @@ impl Call {
         served: Arc<Served>,
         (body, hands_over): (Sent, bool),
     ) -> Self {
-        let warnings = Mutex::default();
-        Self { state, target, query, headers, user, served, body, hands_over, warnings, record }
+        Self {
+            state,
+            target,
+            query,
+            headers,
+            user,
+            served,
+            body,
+            hands_over,
+            conversions: Conversions::default(),
+            warnings: Mutex::default(),
+            record,
+        }
     }
 
     /// The same request, about another resource of the same namespace.
@@ -76,6 +90,7 @@ impl Call {
             served,
             body: self.body.clone(),
             hands_over: false,
+            conversions: Conversions::default(),
             warnings: Mutex::default(),
             record: self.record.clone(),
         }

@@ -1,5 +1,6 @@
-//! Resources that are worked out on request and never kept, such as metrics. They have a place in
-//! discovery and pass authorization like all others; the embedding program answers for them.
+//! Resources that are never kept: worked out on request, such as metrics, or names that lead
+//! somewhere else. They have a place in discovery and pass authorization like all others; the
+//! embedding program answers for them.
 
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::schema::Cursor;
 
 use crate::connect::Connect;
-use crate::registry::{Column, Propagation, Rules, Served, Source, Strategy, VersionPlace};
+use crate::registry::{
+    Column, Propagation, Rules, Served, ServedSubresource, Source, Strategy, VersionPlace,
+};
 
 /// A resource that can be read and nothing else.
 pub struct Computed {
@@ -23,15 +26,61 @@ pub struct Computed {
     pub answer: Arc<dyn Connect>,
 }
 
+/// A resource of the whole cluster whose names lead somewhere else.
+pub struct Passage {
+    pub gvk: Gvk,
+    /// The resource is spelled like this for one and for many.
+    pub name: String,
+    pub place: VersionPlace,
+    pub entrance: Entrance,
+    /// Answers for everything below a name.
+    pub connect: Arc<dyn Connect>,
+}
+
+/// Where a [`Passage`] begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entrance {
+    /// Behind the name: the rest of the path can be read, whatever it is.
+    Name,
+    /// Behind this subresource, for every method.
+    Subresource(&'static str),
+}
+
+/// The verbs that stand for the methods of a connection.
+const CONNECT_VERBS: [&str; 5] = ["create", "delete", "get", "patch", "update"];
+
 pub(crate) fn serve(computed: &Computed) -> Served {
+    let names = (computed.plural.as_str(), computed.singular.as_str());
+    let verbs = vec!["get".to_owned(), "list".to_owned()];
+    Served { namespaced: computed.namespaced, verbs, ..unkept(&computed.gvk, names) }
+}
+
+pub(crate) fn serve_passage(passage: &Passage) -> Served {
+    let served = unkept(&passage.gvk, (&passage.name, &passage.name));
+    match passage.entrance {
+        Entrance::Name => Served { verbs: vec!["get".to_owned()], ..served },
+        Entrance::Subresource(name) => {
+            let subresource = ServedSubresource {
+                name: name.to_owned(),
+                group: String::new(),
+                version: String::new(),
+                kind: passage.gvk.kind.clone(),
+                verbs: CONNECT_VERBS.map(str::to_owned).to_vec(),
+            };
+            Served { subresources: vec![subresource], ..served }
+        }
+    }
+}
+
+fn unkept(gvk: &Gvk, (plural, singular): (&str, &str)) -> Served {
     Served {
-        list_kind: format!("{}List", computed.gvk.kind),
-        plural: computed.plural.clone(),
-        singular: computed.singular.clone(),
+        list_kind: format!("{}List", gvk.kind),
+        plural: plural.to_owned(),
+        singular: singular.to_owned(),
         short_names: Vec::new(),
         categories: Vec::new(),
-        namespaced: computed.namespaced,
-        verbs: vec!["get".to_owned(), "list".to_owned()],
+        namespaced: false,
+        verbs: Vec::new(),
         subresources: Vec::new(),
         source: Source::Native,
         storage_version_hash: None,
@@ -39,7 +88,7 @@ pub(crate) fn serve(computed: &Computed) -> Served {
         strategy: Arc::new(Unkept),
         deprecation: None,
         create_refusal: None,
-        gvk: computed.gvk.clone(),
+        gvk: gvk.clone(),
     }
 }
 

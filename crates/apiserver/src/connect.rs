@@ -24,7 +24,8 @@ pub struct Connection {
     pub namespace: String,
     pub name: String,
     pub subresource: String,
-    /// What follows the subresource in the path, percent-encoded as it came: empty or `/…`.
+    /// What follows the subresource in the path (the name, where that is the entrance),
+    /// percent-encoded as it came: empty or `/…`.
     pub rest: String,
     /// The object, in the version served. Built-in kinds always have one; for kinds of the embedding
     /// program the name may stand for something else.
@@ -76,8 +77,17 @@ where
 /// Group, resource and subresource.
 type Place = (String, String, String);
 
-/// Resources of a group and who computes them.
-type Whole = Vec<(String, Arc<dyn Connect>)>;
+/// How much of the paths of a resource a connector answers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// One subresource, or the object itself.
+    There,
+    /// A name and everything below it.
+    Below,
+}
+
+/// Resources of a group and who answers for them.
+type Whole = Vec<(String, Arc<dyn Connect>, Reach)>;
 
 /// Who serves which subresource, or a whole resource that is only computed.
 #[derive(Default)]
@@ -93,17 +103,32 @@ impl Connectors {
         self.below.write().insert(place, to);
     }
 
-    pub(crate) fn add_whole(&self, group: &str, resource: &str, to: Arc<dyn Connect>) {
-        self.whole.write().entry(group.to_owned()).or_default().push((resource.to_owned(), to));
+    pub(crate) fn add_whole(
+        &self,
+        (group, resource): (&str, &str),
+        reach: Reach,
+        to: Arc<dyn Connect>,
+    ) {
+        let row = (resource.to_owned(), to, reach);
+        self.whole.write().entry(group.to_owned()).or_default().push(row);
     }
 
-    pub(crate) fn find(&self, group: &str, resource: &str, sub: &str) -> Option<Arc<dyn Connect>> {
-        if sub.is_empty() {
-            let whole = self.whole.read();
-            let (_, found) = whole.get(group)?.iter().find(|(name, _)| name == resource)?;
-            return Some(found.clone());
+    pub(crate) fn find(
+        &self,
+        group: &str,
+        resource: &str,
+        sub: &str,
+    ) -> Option<(Arc<dyn Connect>, Reach)> {
+        let whole = self.whole.read();
+        let own = whole.get(group).and_then(|own| own.iter().find(|row| row.0 == resource));
+        if let Some((_, found, reach)) = own
+            && (sub.is_empty() || *reach == Reach::Below)
+        {
+            return Some((found.clone(), *reach));
         }
-        self.below.read().get(&(group.to_owned(), resource.to_owned(), sub.to_owned())).cloned()
+        drop(whole);
+        let place = (group.to_owned(), resource.to_owned(), sub.to_owned());
+        Some((self.below.read().get(&place)?.clone(), Reach::There))
     }
 }
 

@@ -27,6 +27,7 @@ mod codec;
 mod computed;
 mod config;
 pub mod connect;
+mod conversions;
 mod crd;
 mod discovery;
 mod endpoints;
@@ -49,6 +50,6 @@ mod state;
 mod subresources;
 
 pub use chance::Chance;
-pub use computed::Computed;
+pub use computed::{Computed, Entrance, Passage};
 pub use config::{Config, History, Role};
 pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};

@@ -17,22 +17,25 @@ use crate::http::negotiate::{Format, Representation};
 use crate::registry::{Served, Source};
 
 /// The versions of the resource a call is about.
-struct ServedVersions<'a>(&'a Served);
+struct ServedVersions<'a>(&'a Call);
 
 impl Versions for ServedVersions<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
-        let target = GroupVersion::parse(api_version)?;
-        if !self.0.strategy.knows_version(&target) {
-            return None;
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<Value>, String> {
+        let strategy = &self.0.served.strategy;
+        let known = GroupVersion::parse(api_version).filter(|own| strategy.knows_version(own));
+        let Some(target) = known else { return Ok(None) };
+        if strategy.conversion_webhook().is_some() && object.api_version() != api_version {
+            return self.0.conversions.find(object, api_version).transpose();
         }
         let mut object = object.clone();
-        self.0.strategy.convert(&mut object, &target.group, &target.version);
-        Some(object)
+        strategy.show_owner(&mut object, &target.group, &target.version);
+        Ok(Some(object))
     }
 
     fn schema(&self, api_version: &str) -> Option<Cursor<'_>> {
         let version = GroupVersion::parse(api_version)?;
-        self.0.strategy.schema_of(&version.with_kind(self.0.gvk.kind.as_str()))
+        let served = &self.0.served;
+        served.strategy.schema_of(&version.with_kind(served.gvk.kind.as_str()))
     }
 }
 
@@ -57,7 +60,7 @@ fn with_context<T>(
     subresource: &str,
     record: impl FnOnce(&WriteContext<'_>, Option<Cursor<'_>>) -> T,
 ) -> T {
-    let versions = ServedVersions(&call.served);
+    let versions = ServedVersions(call);
     let reset = reset_fields(&call.served, subresource);
     let ctx = WriteContext {
         manager,

@@ -23,9 +23,9 @@ use crate::auth::rbac::{self, Rbac};
 use crate::auth::token::TokenIssuer;
 use crate::auth::{Authenticator, Authorizer, Clock, ExtraAuthorizer, Identity, Objects};
 use crate::cache::{Caches, Reading};
-use crate::computed::{self, Computed};
+use crate::computed::{self, Computed, Entrance, Passage};
 use crate::config::Config;
-use crate::connect::{Connect, Connectors};
+use crate::connect::{Connect, Connectors, Reach};
 use crate::http::body::Body;
 use crate::http::listener::{self, TlsConfig};
 use crate::pki::FRONT_PROXY_CLIENT;
@@ -422,7 +422,21 @@ impl Handle {
     pub fn compute(&self, computed: Computed) {
         let served = Arc::new(computed::serve(&computed));
         let Computed { gvk, plural, place, answer, .. } = computed;
-        self.state.connectors.add_whole(&gvk.group, &plural, answer);
+        self.state.connectors.add_whole((&gvk.group, &plural), Reach::There, answer);
+        self.state.registry.place(&gvk.group, place);
+        self.state.registry.replace(&[], vec![served]);
+    }
+
+    /// Serves a resource whose names lead somewhere else.
+    pub fn open(&self, passage: Passage) {
+        let served = Arc::new(computed::serve_passage(&passage));
+        let Passage { gvk, name, place, entrance, connect } = passage;
+        match entrance {
+            Entrance::Name => {
+                self.state.connectors.add_whole((&gvk.group, &name), Reach::Below, connect);
+            }
+            Entrance::Subresource(sub) => self.connect((&gvk.group, &name, sub), connect),
+        }
         self.state.registry.place(&gvk.group, place);
         self.state.registry.replace(&[], vec![served]);
     }

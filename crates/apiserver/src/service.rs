@@ -14,6 +14,7 @@ use karmada_apimachinery::status::{Details, Status};
 use crate::audit::Record;
 use crate::auth::{Identity, PeerCerts, authorize, impersonation};
 use crate::call::{self, Call, Sent};
+use crate::connect::Reach;
 use crate::http::body::{self, Body};
 use crate::http::filters::{self, Seat};
 use crate::http::negotiate::{self, Offer, Transforms};
@@ -215,7 +216,8 @@ async fn dispatch(
         return body::page_not_found();
     }
     let connector = state.connectors.find(&target.group, &target.resource, &target.subresource);
-    let served = match find(&snapshot, target, (&request.parts.method, connector.is_some())) {
+    let reach = connector.as_ref().map(|(_, reach)| *reach);
+    let served = match find(&snapshot, target, (&request.parts.method, reach)) {
         Ok(served) => served,
         // Compat: groups of definitions answer unknown paths as unknown groups do.
         Err(status) if status == Status::no_such_resource() && is_custom(&snapshot, target) => {
@@ -250,8 +252,9 @@ fn is_custom(snapshot: &crate::registry::Snapshot, target: &Target) -> bool {
 fn find(
     snapshot: &crate::registry::Snapshot,
     target: &Target,
-    (method, connects): (&Method, bool),
+    (method, reach): (&Method, Option<Reach>),
 ) -> Result<Arc<Served>, Status> {
+    let connects = reach.is_some();
     let served = snapshot
         .find(&target.group, &target.version, &target.resource)
         .ok_or_else(Status::no_such_resource)?;
@@ -266,7 +269,11 @@ fn find(
     if target.name.contains('/') {
         return Err(Status::no_such_resource());
     }
-    if !target.subresource.is_empty() {
+    if reach == Some(Reach::Below) {
+        if method == Method::HEAD || !served.has_verb(target.verb) {
+            return Err(Status::method_not_allowed());
+        }
+    } else if !target.subresource.is_empty() {
         let sub = served.subresource(&target.subresource);
         // What the embedding program adds to a kind can be read, whether the kind lists it or not.
         let added = connects && sub.is_none() && target.verb == "get";

@@ -198,7 +198,10 @@ impl Applier<'_> {
             return pruned;
         }
         match ctx.versions {
-            Some(versions) => versions.convert(&pruned, &ctx.gvk.api_version()).unwrap_or(merged),
+            Some(versions) => {
+                let shown = versions.convert(&pruned, &ctx.gvk.api_version());
+                shown.ok().flatten().unwrap_or(merged)
+            }
             None => pruned,
         }
     }

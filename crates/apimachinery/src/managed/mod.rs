@@ -50,8 +50,9 @@ const STRIPPED: &[&[&str]] = &[
 
 /// The other versions an object is served in, for managers that wrote in them.
 pub trait Versions {
-    /// The object in that version, or nothing if the version is not served any more.
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
+    /// The object in that version, nothing if the version is not served any more, or why it cannot be
+    /// shown in it.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<Value>, String>;
     fn schema(&self, api_version: &str) -> Option<Cursor<'_>>;
 }
 
@@ -112,7 +113,7 @@ fn view<'v>(
     let Some(versions) = foreign else {
         return Ok(Some(View { old: old.clone(), new: new.clone(), place }));
     };
-    let both = versions.convert(old, api_version).zip(versions.convert(new, api_version));
+    let both = versions.convert(old, api_version)?.zip(versions.convert(new, api_version)?);
     let Some((old, new)) = both else { return Ok(None) };
     let place = Place::root(versions.schema(api_version));
     match check::check(&old, place, Duplicates::Allowed)

@@ -429,10 +429,10 @@ struct TwoVersions {
 }
 
 impl Versions for TwoVersions {
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<Value>, String> {
         let mut object = object.clone();
         object["apiVersion"] = api_version.into();
-        (api_version != "example.com/v0").then_some(object)
+        Ok((api_version != "example.com/v0").then_some(object))
     }
 
     fn schema(&self, _: &str) -> Option<Cursor<'_>> {

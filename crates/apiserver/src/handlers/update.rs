@@ -18,6 +18,8 @@ use crate::{admission, codec, managed};
 
 /// How often a change is tried anew when others write at the same time.
 const ATTEMPTS: usize = 32;
+/// How often a change is worked out anew because a webhook has to show it in another version first.
+const CONVERSIONS: usize = 8;
 
 pub(crate) async fn update(call: &Call, subresource: &str) -> Answer {
     let form = call.negotiate(Transforms::Object)?;
@@ -129,8 +131,14 @@ pub(crate) async fn apply(
             }
         };
         let old = served.as_ref().unwrap_or(&current.value);
-        let new = make(Some(old))?;
-        if let Some(object) = attempt(call, name, change, &current, (new, old)).await? {
+        let mut new = make(Some(old));
+        for _ in 0..CONVERSIONS {
+            if !call.conversions.supply(&call.served).await {
+                break;
+            }
+            new = make(Some(old));
+        }
+        if let Some(object) = attempt(call, name, change, &current, (new?, old)).await? {
             return Ok(Outcome { object, created: false });
         }
     }

@@ -62,6 +62,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Rewrites the object into another version of its kind.
     fn convert(&self, object: &mut Value, group: &str, version: &str);
 
+    /// Rewrites the object into the version in which a manager wrote it, to see what it still owns.
+    fn show_owner(&self, object: &mut Value, group: &str, version: &str) {
+        self.convert(object, group, version);
+    }
+
     /// Who rewrites objects before [`Strategy::convert`] gives them their last touch.
     fn conversion_webhook(&self) -> Option<&ConversionWebhook> {
         None

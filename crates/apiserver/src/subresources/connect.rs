@@ -12,7 +12,7 @@ use super::pod;
 use crate::admission;
 use crate::admission::Operation;
 use crate::call::{Call, Sent};
-use crate::connect::{Connect, Connection, rest_of};
+use crate::connect::{Connect, Connection, Reach, rest_of};
 use crate::handlers::{Answer, write};
 use crate::http::body::{self, Body};
 use crate::http::respond;
@@ -26,7 +26,7 @@ pub(crate) async fn connect(
     arrived: Arrived,
     served: Arc<Served>,
     body: Body,
-    connector: Arc<dyn Connect>,
+    (connector, reach): (Arc<dyn Connect>, Reach),
 ) -> Answer {
     let Arrived { parts, query, target, user, record, .. } = arrived;
     let head = (target, query, parts.headers.clone());
@@ -46,7 +46,7 @@ pub(crate) async fn connect(
         namespace: call.namespace().to_owned(),
         name: call.name().to_owned(),
         subresource: call.target.subresource.clone(),
-        rest: rest(&call).to_owned(),
+        rest: rest(&call, reach).to_owned(),
         object,
         container,
         request: Request::from_parts(parts, body),
@@ -112,10 +112,11 @@ async fn admit(call: &Call) -> Result<(), Status> {
     admission::run::validate(call, &attributes, &options, None).await
 }
 
-/// What follows the subresource in the path of a call.
-fn rest(call: &Call) -> &str {
+/// What of the path of a call is left to the connector.
+fn rest(call: &Call, reach: Reach) -> &str {
     let target = &call.target;
     let group = if target.group.is_empty() { 2 } else { 3 };
     let namespace = if target.has_namespace { 2 } else { 0 };
-    rest_of(&target.path, group + namespace + 3)
+    let own = if reach == Reach::Below { 2 } else { 3 };
+    rest_of(&target.path, group + namespace + own)
 }

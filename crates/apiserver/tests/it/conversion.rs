@@ -200,6 +200,54 @@ async fn objects_stored_in_a_former_version_are_converted_when_they_are_read() {
     }
 }
 
+/// Manager, version and fields of every entry but those of metadata.
+fn owners(object: &Value) -> Vec<(String, String, Value)> {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let shown = |entry: &Value| {
+        let version = text(&entry["apiVersion"]).replace("example.com/", "");
+        (text(&entry["manager"]), version, entry["fieldsV1"]["f:spec"].clone())
+    };
+    entries.iter().map(shown).collect()
+}
+
+// Shows: CRD-10, SSA-2
+#[tokio::test]
+async fn owners_keep_what_they_wrote_in_another_version_until_it_changes() {
+    let converter = Converter::start().await;
+    let server = server(Config::default()).await;
+    define(&server, &definition("v2", converter.program.client("/"))).await;
+    let made = format!("{}?fieldManager=first", path("v1", ""));
+    assert_eq!(post(&server, admin(), &made, &object("a").to_string()).await.0, 201);
+    let patch = async |version: &str, manager: &str, patch: Value| {
+        let path = format!("{}?fieldManager={manager}", path(version, "/a"));
+        send(&server, admin(), (Method::PATCH, &path), &patch.to_string()).await
+    };
+    let owner =
+        |name: &str, version: &str, fields: Value| (name.to_owned(), version.to_owned(), fields);
+    let first = owner("first", "v1", json!({".": {}, "f:hostPort": {}}));
+
+    // Written in the other version, and about something else.
+    let (code, labelled) = patch("v2", "second", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(code, 200, "{labelled}");
+    assert_eq!(owners(&labelled)[0], first);
+
+    // What the first wrote is owned by nobody else unless that one insists.
+    let wish = json!({
+        "apiVersion": "example.com/v2", "kind": "Endpoint",
+        "metadata": {"name": "a"}, "spec": {"host": "other"},
+    });
+    let (code, refused) = patch("v2", "applier", wish.clone()).await;
+    let why = "conflict with \"first\" using example.com/v1: .spec.hostPort";
+    assert!(code == 409 && refused["message"].as_str().unwrap().contains(why), "{refused}");
+    let (code, forced) = patch("v2", "applier&force=true", wish).await;
+    assert_eq!((code, &forced["spec"]["host"]), (200, &json!("other")), "{forced}");
+    let left = owners(&forced);
+    assert!(left.contains(&owner("applier", "v2", json!({"f:host": {}}))), "{left:?}");
+    assert!(!left.contains(&first), "{left:?}");
+    assert_eq!(read(&server, &path("v1", "/a")).await["spec"]["hostPort"], "other:5432");
+}
+
 // Shows: CRD-10
 #[tokio::test]
 async fn a_service_can_stand_for_the_program() {

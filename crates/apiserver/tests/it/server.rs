@@ -54,6 +54,7 @@ pub(crate) async fn send(
     content: &str,
 ) -> (u16, Value) {
     let kind = match method {
+        Method::PATCH if path.contains("fieldManager=applier") => "application/apply-patch+yaml",
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
     };

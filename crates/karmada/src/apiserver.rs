@@ -267,6 +267,11 @@ impl Serving {
         });
     }
 
+    /// Tells when everything is to end, for parts that every replica runs.
+    pub(crate) fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
     /// Serves until the process is asked to stop, then lets open requests finish.
     pub(crate) async fn until_stopped(self, stop: Stop) -> anyhow::Result<()> {
         tokio::select! {

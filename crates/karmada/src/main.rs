@@ -17,6 +17,7 @@ mod member;
 mod members;
 mod names;
 mod scheduler;
+mod search;
 mod stdout;
 mod stop;
 mod up;

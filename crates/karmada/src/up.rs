@@ -21,6 +21,7 @@ use crate::controller_manager::check_names;
 use crate::explain;
 use crate::members::{MemberArgs, Members};
 use crate::names;
+use crate::search;
 use crate::stop::Stop;
 use crate::version;
 
@@ -83,7 +84,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let client = Client::beside(serving.server.handle().acting_as(identity));
     karmada_plane::install(&client).await?;
     let members = Members::start(&args.members, &data_dir).await?;
-    cluster_proxy::serve(&serving.server.handle(), members.shortcut());
+    let proxy = cluster_proxy::serve(&serving.server.handle(), members.shortcut());
+    search::serve(&serving.server.handle(), proxy, members.dial(), &serving.shutdown());
     let plane = Controllers {
         server: serving.server.handle(),
         gates: args.feature_gates.clone(),

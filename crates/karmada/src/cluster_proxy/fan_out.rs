@@ -53,31 +53,14 @@ pub(super) async fn answer(
     connection: Connection,
 ) -> Result<Response<Body>, Status> {
     match about(&connection.rest) {
-        About::Server => ask_plane(proxy, connection).await,
+        About::Server => proxy.ask_plane(connection).await,
         About::Collection => list(proxy, connection).await,
         About::Object(path) => find(proxy, connection, &path).await,
     }
 }
 
-/// The control plane answers as to the caller itself.
-async fn ask_plane(proxy: &Proxy, connection: Connection) -> Result<Response<Body>, Status> {
-    let Connection { mut request, rest, user, .. } = connection;
-    let path = if rest.is_empty() { "/".to_owned() } else { rest };
-    let path = match request.uri().query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path,
-    };
-    *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("the path is none"))?;
-    request.extensions_mut().clear();
-    if let Some(front) = &proxy.front {
-        return ask_front(front, request, &user).await;
-    }
-    request.extensions_mut().insert(user);
-    Ok(proxy.handle.answer(request).await)
-}
-
 /// Another server in front answers as to the caller as well, not as to this program.
-async fn ask_front(
+pub(super) async fn ask_front(
     front: &Client,
     mut request: Request<Body>,
     user: &Identity,

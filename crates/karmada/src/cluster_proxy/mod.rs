@@ -33,8 +33,10 @@ pub(crate) type Shortcut = Arc<dyn Fn(&str) -> Option<Network> + Send + Sync>;
 const IMPLIED_GROUPS: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
 
 /// Serves `clusters/proxy` of the control plane's API server.
-pub(crate) fn serve(handle: &Handle, shortcut: Shortcut) {
-    install(Proxy { handle: handle.clone(), shortcut, front: None });
+pub(crate) fn serve(handle: &Handle, shortcut: Shortcut) -> Proxy {
+    let proxy = Proxy { handle: handle.clone(), shortcut, front: None };
+    install(proxy.clone());
+    proxy
 }
 
 /// Serves `clusters/proxy` behind another API server, which keeps the credentials of members.
@@ -48,8 +50,9 @@ fn install(proxy: Proxy) {
     handle.connect((Cluster::GROUP, Cluster::PLURAL, "proxy"), Arc::new(proxy));
 }
 
+/// The way into members, for whoever asks.
 #[derive(Clone)]
-struct Proxy {
+pub(crate) struct Proxy {
     handle: Handle,
     shortcut: Shortcut,
     /// The API server in front, if Clusters are served behind one.
@@ -80,7 +83,7 @@ fn clusters() -> GroupResource {
 
 impl Proxy {
     /// Passes a request on to one member and its answer back.
-    async fn forward(
+    pub(crate) async fn forward(
         &self,
         cluster: &Cluster,
         mut connection: Connection,
@@ -100,6 +103,40 @@ impl Proxy {
             }
             None => self.send(cluster, request).await,
         }
+    }
+
+    /// The control plane answers as to the caller itself.
+    pub(crate) async fn ask_plane(
+        &self,
+        mut connection: Connection,
+    ) -> Result<Response<Body>, Status> {
+        let upgrade = connection.wants_upgrade().is_some().then(|| connection.upgrade());
+        let Connection { mut request, rest, user, .. } = connection;
+        let path = if rest.is_empty() { "/".to_owned() } else { rest };
+        let path = match request.uri().query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path,
+        };
+        *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("the path is none"))?;
+        request.extensions_mut().clear();
+        if let Some(front) = &self.front {
+            return fan_out::ask_front(front, request, &user).await;
+        }
+        // The caller is known by now, also if it was named by somebody else.
+        forget_caller(request.headers_mut());
+        request.extensions_mut().insert(user);
+        if let Some(upgrade) = upgrade {
+            request.extensions_mut().insert(upgrade);
+        }
+        Ok(self.handle.answer(request).await)
+    }
+
+    /// A cluster, as the server knows it.
+    pub(crate) fn cluster(&self, name: &str) -> Result<Cluster, Status> {
+        let found = self.handle.objects().get(&clusters(), "", name);
+        let found = found.ok_or_else(|| Status::not_found(&clusters(), name))?;
+        serde_json::from_value((*found).clone())
+            .map_err(|error| Status::internal(format!("read the cluster: {error}")))
     }
 
     /// Sends a request that is ready for the member.
@@ -191,6 +228,13 @@ fn names_somebody(name: &header::HeaderName) -> bool {
         || ["impersonate-", "x-remote-"].iter().any(|prefix| name.as_str().starts_with(prefix))
 }
 
+fn forget_caller(headers: &mut HeaderMap) {
+    let own: Vec<_> = headers.keys().filter(|name| names_somebody(name)).cloned().collect();
+    for name in own {
+        headers.remove(name);
+    }
+}
+
 /// Makes the headers those of the impersonator, acting for the caller.
 fn identify(headers: &mut HeaderMap, token: &str, user: &Identity) -> Result<(), Status> {
     impersonate(headers, user)?;
@@ -207,10 +251,7 @@ fn header_value(text: &str) -> Result<HeaderValue, Status> {
 /// Replaces whatever the caller identified itself with by its name and groups. Compat: uid and extra
 /// fields stay here; the impersonator may not act for those.
 fn impersonate(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> {
-    let own: Vec<_> = headers.keys().filter(|name| names_somebody(name)).cloned().collect();
-    for name in own {
-        headers.remove(name);
-    }
+    forget_caller(headers);
     headers.insert("impersonate-user", header_value(&user.user)?);
     for group in user.groups.iter().filter(|group| !IMPLIED_GROUPS.contains(&group.as_str())) {
         headers.append("impersonate-group", header_value(group)?);

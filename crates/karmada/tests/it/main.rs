@@ -25,6 +25,7 @@ mod real;
 mod real_members;
 mod replicas;
 mod scenarios;
+mod search;
 mod server;
 mod up;
 mod walkthrough;

@@ -61,7 +61,18 @@ impl Way<'_> {
 
     /// Starts a command that does not end by itself.
     fn follow(&self, line: &str) -> Following {
-        let mut command = self.command(line);
+        Following::start(self.command(line))
+    }
+}
+
+/// A running kubectl and what it prints.
+pub(crate) struct Following {
+    process: Child,
+    lines: Receiver<String>,
+}
+
+impl Following {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut process =
             command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("run kubectl");
         let output = BufReader::new(process.stdout.take().expect("its output is ours"));
@@ -73,19 +84,11 @@ impl Way<'_> {
                 }
             }
         });
-        Following { process, lines }
+        Self { process, lines }
     }
-}
 
-/// A running kubectl and what it prints.
-struct Following {
-    process: Child,
-    lines: Receiver<String>,
-}
-
-impl Following {
     /// Waits for a line with this in it.
-    fn until(&self, part: &str) -> String {
+    pub(crate) fn until(&self, part: &str) -> String {
         let began = Instant::now();
         let mut seen = Vec::new();
         while began.elapsed() < PATIENCE {
@@ -108,7 +111,7 @@ impl Drop for Following {
     }
 }
 
-fn in_member(server: &Server, member: &str, line: &str) -> Output {
+pub(crate) fn in_member(server: &Server, member: &str, line: &str) -> Output {
     let kubeconfig = server.data().join(format!("members/{member}.config"));
     let words = line.split(' ').map(|word| word.replace('~', " "));
     Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(words).output().unwrap()

@@ -61,6 +61,9 @@ impl Converters {
     }
 }
 
+/// The versions of a kind by name, with their schemas where those can be used.
+type Versions = Vec<(String, Option<Schema>)>;
+
 /// One version of a custom kind.
 pub struct Custom {
     own: CustomResource,
@@ -69,7 +72,7 @@ pub struct Custom {
     /// Labels a selector may name, and where their values are.
     selectable: Vec<(Arc<str>, String)>,
     /// The schema of every version there is, by name.
-    versions: Arc<Vec<(String, Option<Schema>)>>,
+    versions: Arc<Versions>,
     converters: Converters,
     rules: SchemaRules,
 }
@@ -133,7 +136,7 @@ impl Custom {
         definition: &Value,
         version: &Value,
         storage: &Arc<Storage>,
-        (converters, versions): (&Converters, &Arc<Vec<(String, Option<Schema>)>>),
+        (converters, versions): (&Converters, &Arc<Versions>),
     ) -> Option<Served> {
         let name = version.str_at(&["name"])?;
         let own = CustomResource::compile(definition, name)?;

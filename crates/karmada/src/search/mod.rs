@@ -198,7 +198,7 @@ async fn restore_body(connection: &mut Connection, cluster: &str) -> Result<(), 
     }
     let body = std::mem::replace(connection.request.body_mut(), body::empty());
     let bytes = Limited::new(body, LARGEST_BODY).collect().await;
-    let mut bytes = bytes.map_err(|error| Status::too_large(error))?.to_bytes();
+    let mut bytes = bytes.map_err(Status::too_large)?.to_bytes();
     if let Ok(mut object) = serde_json::from_slice::<Value>(&bytes)
         && versions::restore(&mut object, cluster)
     {

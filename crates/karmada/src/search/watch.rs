@@ -14,7 +14,7 @@ use karmada_apiserver::http::body::{self, Body};
 use karmada_apiserver::http::query::Query;
 use karmada_client::Object;
 use karmada_runtime::{Change, Shutdown};
-use tokio::sync::mpsc::{Receiver, error::TryRecvError};
+use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::feed::{Event, Feed, Found};
@@ -143,11 +143,8 @@ impl Follower {
     /// Takes what has been told before how far the clusters are now; then that can be said.
     fn catch_up(&mut self) -> Option<Arc<Event>> {
         let reached = self.feed.versions();
-        loop {
-            match self.events.try_recv() {
-                Ok(event) => self.missed.push_back(event),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        while let Ok(event) = self.events.try_recv() {
+            self.missed.push_back(event);
         }
         match self.missed.pop_front() {
             Some(event) => Some(event),

@@ -1,6 +1,7 @@
 # Sourced by ./up and ./test: finds or installs what they need. Tools go to .tools/, system packages
 # through apt; nothing else on the machine is touched.
 tools=$PWD/.tools
+export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -24,7 +25,8 @@ apt_lists() {
 need_package() { # COMMAND PACKAGE...
     local command=$1
     shift
-    command -v "$command" >/dev/null && return
+    # A program, not what the shell has built in: others start it too.
+    type -P "$command" >/dev/null && return
     command -v apt-get >/dev/null || {
         say "missing: $command. Install it (Debian: $*) and run this again."
         exit 1
@@ -41,6 +43,20 @@ need_rust() {
         exit 1
     }
     need_package cc gcc libc6-dev
+    # Crates are fetched over TLS.
+    [ -e /etc/ssl/certs/ca-certificates.crt ] || need_package update-ca-certificates ca-certificates
+}
+
+# The formatter and the linter, which the smallest installations of Rust leave out.
+need_rust_tools() {
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return
+    if command -v rustup >/dev/null; then
+        say "installing rustfmt and clippy (rustup)"
+        rustup --quiet component add rustfmt clippy
+    else
+        need_package cargo-fmt rustfmt
+        need_package cargo-clippy rust-clippy
+    fi
 }
 
 # Unpacks Debian's own (old) kubectl without installing it, so that it cannot collide with another one.

@@ -142,7 +142,7 @@ pub(crate) fn check_clusters(wanted: &[String], known: &[String]) -> Result<()> 
 pub(crate) fn load_kubeconfig(flag: Option<&std::path::Path>) -> Result<Option<Kubeconfig>> {
     let read = |path: &std::path::Path| Kubeconfig::read_from(path).map_err(unreadable);
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
-        return read(path).map(Some);
+        return read(&at_home(path)).map(Some);
     }
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> =
@@ -167,6 +167,16 @@ pub(crate) fn load_kubeconfig(flag: Option<&std::path::Path>) -> Result<Option<K
     }
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
     home.filter(|path| path.is_file()).map(|path| read(&path)).transpose()
+}
+
+/// A path as its writer meant it: within quotes, and after `=`, shells leave `$HOME` and `~` as they are.
+fn at_home(path: &std::path::Path) -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let below = ["$HOME", "~"].iter().find_map(|home| path.strip_prefix(home).ok());
+    match (home, below) {
+        (Some(home), Some(below)) if !path.exists() => home.join(below),
+        _ => path.to_owned(),
+    }
 }
 
 /// The connection a context of a kubeconfig stands for.

@@ -65,7 +65,7 @@ fn render(object: &Value, sets: &[Value]) -> String {
     out.align()
 }
 
-fn template(out: &mut Text, template: &Value) {
+pub(super) fn template(out: &mut Text, template: &Value) {
     out.line(0, "Pod Template:");
     let labels = template.map_at(&["metadata", "labels"]).into_iter().flatten();
     let labels: Vec<String> =

@@ -1,5 +1,6 @@
 //! `describe`: one object in words, with its events.
 
+mod access;
 mod config;
 mod containers;
 mod deployment;
@@ -12,6 +13,7 @@ mod pod;
 mod propagation;
 mod service;
 mod tabs;
+mod workloads;
 
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, time};
@@ -23,6 +25,9 @@ use crate::files::FileFlags;
 use crate::output;
 use crate::scope::OneServer;
 use crate::subjects::{Selection, Subject};
+use workloads::Pods;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub(crate) const EXAMPLES: &str = "  # Describe a cluster
   karmadactl describe cluster member1
@@ -109,26 +114,47 @@ async fn describe(server: &Server, subject: &Subject, show_events: bool) -> Resu
     let mut texts = Vec::new();
     for object in objects {
         let gvr = &subject.resource.gvr;
-        let mut text = match (gvr.group.as_str(), subject.resource.kind.as_str()) {
-            ("apps", "Deployment") => deployment::describe(server, &object).await,
-            ("", "Pod") => pod::describe(&object),
-            ("", "Service") => service::describe(server, &object).await,
-            ("", "ConfigMap") => config::config_map(&object),
-            ("", "Secret") => config::secret(&object),
-            ("", "Node") => node::describe(server, &object).await,
-            ("", "Namespace") => namespace::describe(server, &object).await,
-            _ => generic::describe(&object),
-        };
+        let mut text = in_words(server, &gvr.group, &object).await;
         text.push_str(&propagation::describe(server, &object).await);
-        // Compat: these two come without events.
-        let has_events = !matches!(subject.resource.kind.as_str(), "Secret" | "Namespace")
-            || !gvr.group.is_empty();
+        // Compat: these come without events.
+        let silent = match gvr.group.as_str() {
+            "" => matches!(subject.resource.kind.as_str(), "Secret" | "Namespace"),
+            group => group == RBAC && subject.resource.kind.ends_with("RoleBinding"),
+        };
+        let has_events = !silent;
         if show_events && has_events {
             text.push_str(&events::describe(server, &object).await?);
         }
         texts.push(text);
     }
     Ok(texts)
+}
+
+/// An object as kubectl describes its kind.
+async fn in_words(server: &Server, group: &str, object: &Value) -> String {
+    match (group, object.kind()) {
+        ("apps", "Deployment") => deployment::describe(server, object).await,
+        ("", "Pod") => pod::describe(object),
+        ("", "Service") => service::describe(server, object).await,
+        ("", "ConfigMap") => config::config_map(object),
+        ("", "Secret") => config::secret(object),
+        ("", "Node") => node::describe(server, object).await,
+        ("", "Namespace") => namespace::describe(server, object).await,
+        ("apps", "StatefulSet") => {
+            workloads::stateful_set(object, Pods::of(server, object).await).align()
+        }
+        ("apps", "DaemonSet") => {
+            workloads::daemon_set(object, Pods::of(server, object).await).align()
+        }
+        ("batch", "Job") => workloads::job(object).align(),
+        ("batch", "CronJob") => workloads::cron_job(object).align(),
+        ("", "ServiceAccount") => access::service_account(object).align(),
+        ("", "PersistentVolumeClaim") => {
+            access::volume_claim(object, &access::users_of(server, object).await).align()
+        }
+        (RBAC, "RoleBinding" | "ClusterRoleBinding") => access::role_binding(object).align(),
+        _ => generic::describe(object),
+    }
 }
 
 /// A moment of an object in words: `Sun, 15 Nov 2026 19:27:33 +0000`.

@@ -281,7 +281,7 @@ fn select_by_fields(notes: &Notes<'_>) {
 
 /// A3 to A12, U16 to U20.
 #[test]
-fn a3_to_a12_the_notes_of_a_kind_user() {
+fn u16_and_a3_to_a12_the_notes_of_a_kind_user() {
     let Some(shell) = Shell::new(&[]) else { return };
     let clusters = [Cluster::start("one"), Cluster::start("two")];
     follow_the_notes(
@@ -322,12 +322,12 @@ fn follow_the_course(shell: &Shell, clusters: &[(&str, PathBuf)]) {
     // Edited by hand: the address becomes another name of the same host.
     notes.ok("sed 's#https://127.0.0.1:#https://localhost:#' kind/karmada/karmada-config > karmada-config");
     assert_eq!(
-        notes.ok("karmadactl join member1 --kubeconfig=./karmada-config --cluster-kubeconfig=\"$HOME/.kube/config\""),
+        notes.ok("karmadactl join member1 --kubeconfig=./karmada-config --cluster-kubeconfig='$HOME/.kube/config'"),
         "cluster(member1) is joined successfully\n"
     );
     assert_eq!(
         notes.ok(
-            "karmadactl join member2 --kubeconfig=./karmada-config --cluster-kubeconfig=\"$HOME/.kube/config\" --cluster-context='kind-test2'"
+            "karmadactl join member2 --kubeconfig=./karmada-config --cluster-kubeconfig='$HOME/.kube/config' --cluster-context='kind-test2'"
         ),
         "cluster(member2) is joined successfully\n"
     );
@@ -379,7 +379,7 @@ fn a15_programs_list_the_clusters(shell: &Shell) {
 }
 
 #[test]
-fn a13_to_a15_the_course() {
+fn u25_u27_and_a13_to_a15_the_course() {
     let Some(shell) = Shell::new(&[]) else { return };
     let clusters = [Cluster::start("one"), Cluster::start("two")];
     follow_the_course(

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::chance::Chance;
+use crate::http::listener::Patience;
 
 /// What a server stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +45,8 @@ pub struct Config {
     pub max_in_flight: (usize, usize),
     pub request_timeout: Duration,
     pub history: History,
+    /// How long clients may take to begin.
+    pub patience: Patience,
     /// How long core and `events.k8s.io` events are kept.
     pub event_ttl: Duration,
     /// The largest body accepted.
@@ -64,6 +67,7 @@ impl Default for Config {
             max_in_flight: (400, 200),
             request_timeout: Duration::from_secs(60),
             history: History::default(),
+            patience: Patience::default(),
             event_ttl: Duration::from_secs(3600),
             max_body: 3 << 20,
             chance: Chance::default(),

@@ -20,14 +20,35 @@ pub(crate) async fn send(
     path: &str,
     content: Option<&Value>,
 ) -> (u16, Value) {
+    let patches = method == Method::PATCH;
+    let kind = if patches { "application/merge-patch+json" } else { "application/json" };
+    exchange(state, (method, path), content, kind).await
+}
+
+/// Applies the fields of an object under the name of their manager.
+pub(crate) async fn apply(
+    state: &Arc<State>,
+    path: &str,
+    manager: &str,
+    content: &Value,
+) -> (u16, Value) {
+    let path = format!("{path}?fieldManager={manager}&force=true");
+    let kind = "application/apply-patch+yaml";
+    exchange(state, (Method::PATCH, &path), Some(content), kind).await
+}
+
+async fn exchange(
+    state: &Arc<State>,
+    (method, path): (Method, &str),
+    content: Option<&Value>,
+    content_type: &'static str,
+) -> (u16, Value) {
     let bytes = content.map(|value| Bytes::from(value.to_string())).unwrap_or_default();
     let mut request = Request::new(body::full(bytes));
-    let patches = method == Method::PATCH;
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
-    let content_type = if patches { "application/merge-patch+json" } else { "application/json" };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     let identity = Identity::new("system:apiserver", ["system:masters"]);
     request.extensions_mut().insert(Arc::new(identity));

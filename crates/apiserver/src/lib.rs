@@ -29,6 +29,7 @@ mod config;
 pub mod connect;
 mod conversions;
 mod crd;
+mod dangling;
 mod discovery;
 mod endpoints;
 mod expiry;

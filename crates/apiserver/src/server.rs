@@ -3,12 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Map};
 use http::{Request, Response};
 use jiff::Timestamp;
-use karmada_apimachinery::gvk::{GroupResource, Gvk};
+use karmada_apimachinery::gvk::Gvk;
 use karmada_store::Store;
 use karmada_store::compaction::{self, Policy};
 use tokio::net::TcpListener;
@@ -34,7 +35,7 @@ use crate::registry::{
     VersionPlace,
 };
 use crate::state::{CachedObjects, Parts, State};
-use crate::{admission, announce, bootstrap, expiry, service};
+use crate::{admission, allocator, announce, bootstrap, dangling, expiry, service};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -42,8 +43,6 @@ pub enum Error {
     OpenCache { resource: String, source: karmada_store::Error },
     #[error("write the objects a new server starts with: {0}")]
     Bootstrap(String),
-    #[error("compact the store")]
-    Compact(#[source] karmada_store::Error),
 }
 
 /// Whom the server believes.
@@ -202,23 +201,49 @@ impl Builder {
             audit: self.audit,
             proxy_client: self.proxy_client.unwrap_or_else(|| Arc::new(|| None)),
         }));
-        for service in state.objects.list(&GroupResource::new("", "services"), None) {
-            state.pools.learn(&service);
-        }
         let handle = Handle { state };
         crate::crd::start(&handle.state).await;
         bootstrap::run(&handle.state).await?;
+        allocator::repair(&handle.state, &Default::default()).await;
         if fresh {
             // What was written so far nobody can have read: its history is of no use.
             let revision = handle.state.store.revision();
-            handle.state.store.compact(revision).await.map_err(Error::Compact)?;
+            if let Err(error) = handle.state.store.compact(revision).await {
+                tracing::warn!(%error, "compact the store; it is tried again later");
+            }
         }
         tokio::spawn(compact_regularly(handle.state.clone()));
         tokio::spawn(expiry::run(handle.state.clone()));
+        tokio::spawn(allocator::repair_regularly(handle.state.clone()));
+        tokio::spawn(dangling::run(handle.state.clone()));
         tokio::spawn(announce::run(handle.state.clone()));
         tokio::spawn(Follower::start(&handle.state).run());
         handle.state.set_ready();
         Ok(Server { handle })
+    }
+}
+
+/// How long a store that cannot be reached is waited for at the start.
+const PATIENCE: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Opens a cache, again and again while the store is away for a moment.
+async fn open(
+    caches: &Caches,
+    prefix: &str,
+    reading: Reading,
+) -> karmada_store::Result<Arc<crate::cache::Cache>> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match caches.open(prefix, reading.clone()).await {
+            Err(karmada_store::Error::Unavailable { reason })
+                if tokio::time::Instant::now() < deadline =>
+            {
+                tracing::warn!(prefix, reason, "the store cannot be reached, trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            opened => return opened,
+        }
     }
 }
 
@@ -257,7 +282,7 @@ async fn register_built_ins(
             let prefix = format!("{}/", resource.storage_prefix());
             if !storages.contains_key(&prefix) {
                 let reading = reading_of(resource, rbac);
-                let cache = caches.open(&prefix, reading).await.map_err(|source| {
+                let cache = open(caches, &prefix, reading).await.map_err(|source| {
                     Error::OpenCache { resource: resource.plural.to_owned(), source }
                 })?;
                 let (group, version) = resource.storage;
@@ -288,8 +313,7 @@ async fn register_native(
     native: Native,
 ) -> Result<(), Error> {
     let Native { gvk, plural, singular, storage_prefix, subresources, place, strategy } = native;
-    let cache = caches
-        .open(&storage_prefix, Reading::default())
+    let cache = open(caches, &storage_prefix, Reading::default())
         .await
         .map_err(|source| Error::OpenCache { resource: plural.clone(), source })?;
     registry.place(&gvk.group, place);
@@ -402,6 +426,10 @@ impl Handle {
     /// Who may do what, for parts that decide by it outside of requests.
     pub fn authorizer(&self) -> Arc<dyn Authorizer> {
         self.state.authorizer.clone()
+    }
+
+    pub(crate) fn patience(&self) -> listener::Patience {
+        self.state.config.patience
     }
 
     pub fn stopped(&self) -> CancellationToken {

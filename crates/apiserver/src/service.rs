@@ -323,6 +323,15 @@ fn bad_segment(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Reads a body, of which a client may not send a piece now and then for ever.
+async fn read_in_time(state: &State, body: Body, headers: &HeaderMap) -> Result<Bytes, Status> {
+    let reading = filters::read_body(body, headers, state.config.max_body);
+    match tokio::time::timeout(state.config.request_timeout, reading).await {
+        Ok(read) => read,
+        Err(_) => Err(Status::timeout("Timeout: the request body did not arrive in time", 0)),
+    }
+}
+
 async fn run(
     state: &Arc<State>,
     request: Arrived,
@@ -338,7 +347,7 @@ async fn run(
     let sent = match handed.and_then(|handed| handed.body) {
         Some(tree) => Ok(Sent::Tree(tree)),
         None if parts.method == Method::GET => Ok(Sent::Text(Bytes::new())),
-        None => filters::read_body(body, &headers, state.config.max_body).await.map(Sent::Text),
+        None => read_in_time(state, body, &headers).await.map(Sent::Text),
     };
     let sent = match sent {
         Ok(sent) => sent,

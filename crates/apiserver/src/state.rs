@@ -88,7 +88,6 @@ impl State {
         let (reading, writing) = parts.config.max_in_flight;
         let (service_cidr, node_ports) =
             (parts.config.service_cidr, parts.config.node_ports.clone());
-        let chance = parts.config.chance.clone();
         Self {
             authorizer,
             config: parts.config,
@@ -103,7 +102,7 @@ impl State {
             admission: parts.admission,
             clock: parts.clock,
             metrics: Metrics::default(),
-            pools: Pools::new(service_cidr, &node_ports, chance),
+            pools: Pools::new(service_cidr, &node_ports),
             documents: Documents::default(),
             stop: parts.stop,
             client_ca_pem: parts.client_ca_pem,

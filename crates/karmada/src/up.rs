@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -27,6 +27,10 @@ use crate::version;
 
 /// The name of cluster, user and context that people know from Karmada's installers.
 const CONTEXT: &str = "karmada-apiserver";
+
+/// How often, and how far apart, the installation of Karmada's kinds is tried.
+const INSTALL_ATTEMPTS: usize = 30;
+const INSTALL_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
@@ -82,7 +86,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     }
     let identity = Identity::new("system:karmada", ["system:masters"]);
     let client = Client::beside(serving.server.handle().acting_as(identity));
-    karmada_plane::install(&client).await?;
+    install(&client).await?;
     let members = Members::start(&args.members, &data_dir).await?;
     let proxy = cluster_proxy::serve(&serving.server.handle(), members.shortcut());
     search::serve(&serving.server.handle(), proxy, members.dial(), &serving.shutdown());
@@ -105,6 +109,18 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     serving.until_stopped(stop).await?;
     members.stop().await;
     Ok(())
+}
+
+/// Installs what Karmada needs, again while the store is away for a moment.
+async fn install(client: &Client) -> anyhow::Result<()> {
+    for _ in 0..INSTALL_ATTEMPTS {
+        match karmada_plane::install(client).await {
+            Ok(()) => return Ok(()),
+            Err(error) => tracing::warn!(%error, "install Karmada's kinds; trying again"),
+        }
+        tokio::time::sleep(INSTALL_PAUSE).await;
+    }
+    Ok(karmada_plane::install(client).await?)
 }
 
 fn fresh_metrics(gates: &Gates) -> Metrics {

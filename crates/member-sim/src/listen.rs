@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper_util::server::graceful::GracefulShutdown;
-use karmada_apiserver::http::listener::{self, TlsConfig};
+use karmada_apiserver::http::listener::{self, Patience, TlsConfig};
 use karmada_runtime::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -98,7 +98,8 @@ impl Connection {
             let network = network.clone();
             async move { network.answer(request).await }
         };
-        let served = listener::connection(stream, self.acceptor, watcher, answer);
+        let arrived = (stream, Patience::default());
+        let served = listener::connection(arrived, self.acceptor, watcher, answer);
         tokio::select! {
             ended = served => if let Err(error) = ended {
                 tracing::debug!(%error, "connection ended");

@@ -1,147 +1,46 @@
 //! Cluster addresses and node ports of Services: taken when one is written, given back when it goes.
-//! What a Service needs is decided by [`karmada_kinds::service`]; here is only who has what.
+//! What a Service needs is decided by [`karmada_kinds::service`]; who has what is in the store, so that
+//! several servers on one store never give away the same thing. [`repair`] puts right what a server
+//! that ended in between has left.
 
-use std::collections::HashSet;
+mod addresses;
+mod ports;
+mod repair;
+
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use karmada_apimachinery::field::{FieldError, Path};
-use karmada_apimachinery::gvk::GroupKind;
+use karmada_apimachinery::gvk::{GroupKind, GroupResource};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
 use karmada_kinds::service::{self, Plan};
-use parking_lot::Mutex;
 
+use self::addresses::{Owner, Range};
+use self::ports::{Ports, Taken};
 use crate::call::Call;
 use crate::chance::Chance;
+use crate::handlers::write::store_error;
 use crate::state::State;
 
-/// What is in use.
-#[derive(Default)]
-struct Taken {
-    addresses: HashSet<Ipv4Addr>,
-    ports: HashSet<i64>,
-}
+pub(crate) use self::repair::{repair, repair_regularly};
 
 /// The pools all Services share.
 pub(crate) struct Pools {
-    network: u32,
-    bits: u8,
-    ports: RangeInclusive<i64>,
-    taken: Arc<Mutex<Taken>>,
-    chance: Chance,
+    range: Range,
+    ports: Ports,
 }
 
 impl Pools {
-    pub(crate) fn new(
-        (network, bits): (Ipv4Addr, u8),
-        ports: &RangeInclusive<u16>,
-        chance: Chance,
-    ) -> Self {
-        let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
-        Self {
-            network: u32::from(network) & mask,
-            bits,
-            ports: i64::from(*ports.start())..=i64::from(*ports.end()),
-            taken: Arc::default(),
-            chance,
-        }
+    pub(crate) fn new(cidr: (Ipv4Addr, u8), ports: &RangeInclusive<u16>) -> Self {
+        Self { range: Range::new(cidr), ports: Ports::new(ports) }
     }
 
-    fn size(&self) -> u32 {
-        1_u32.checked_shl(32 - u32::from(self.bits)).unwrap_or(u32::MAX)
-    }
-
-    /// The address of the API itself: the first of the range.
+    /// The address of the API itself.
     pub(crate) fn first(&self) -> Ipv4Addr {
-        Ipv4Addr::from(self.network + 1)
-    }
-
-    fn contains(&self, address: Ipv4Addr) -> bool {
-        let offset = u32::from(address).wrapping_sub(self.network);
-        offset > 0 && offset < self.size() - 1
-    }
-
-    /// Takes over what stored Services hold.
-    pub(crate) fn learn(&self, service: &Value) {
-        let held = service::release(service);
-        let mut taken = self.taken.lock();
-        taken
-            .addresses
-            .extend(held.released_addresses.iter().filter_map(|a| a.parse::<Ipv4Addr>().ok()));
-        taken.ports.extend(held.released_ports);
-    }
-
-    fn give_back(&self, plan: &Plan) {
-        let mut taken = self.taken.lock();
-        for address in &plan.released_addresses {
-            if let Ok(address) = address.parse::<Ipv4Addr>() {
-                taken.addresses.remove(&address);
-            }
-        }
-        for port in &plan.released_ports {
-            taken.ports.remove(port);
-        }
-    }
-
-    fn claim_address(&self, requested: Option<&str>, dry_run: bool) -> Result<Ipv4Addr, String> {
-        let mut taken = self.taken.lock();
-        if let Some(text) = requested {
-            let address: Ipv4Addr = text
-                .parse()
-                .map_err(|_| format!("failed to allocate IP {text}: not an IPv4 address"))?;
-            if !self.contains(address) {
-                return Err(format!(
-                    "failed to allocate IP {text}: the provided network does not match the current range"
-                ));
-            }
-            // A dry run may ask for what others have: nothing is given away.
-            if !taken.addresses.insert(address) && !dry_run {
-                return Err(format!(
-                    "failed to allocate IP {text}: provided IP is already allocated"
-                ));
-            }
-            return Ok(address);
-        }
-        // The lower part of the range is left for addresses people ask for by number.
-        let size = self.size();
-        let low = (size / 16).clamp(16, 256).min(size / 2);
-        let start = self.chance.below(u64::from(low)..u64::from(size - 1)) as u32;
-        for step in 0..size - 2 {
-            let offset = 1 + (start - 1 + step) % (size - 2);
-            let address = Ipv4Addr::from(self.network + offset);
-            if address != self.first() && taken.addresses.insert(address) {
-                return Ok(address);
-            }
-        }
-        Err("failed to allocate a serviceIP: range is full".to_owned())
-    }
-
-    fn claim_port(&self, requested: Option<i64>, dry_run: bool) -> Result<i64, String> {
-        let mut taken = self.taken.lock();
-        let (first, last) = (*self.ports.start(), *self.ports.end());
-        if let Some(port) = requested {
-            if !self.ports.contains(&port) {
-                return Err(format!(
-                    "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-                ));
-            }
-            if !taken.ports.insert(port) && !dry_run {
-                return Err("provided port is already allocated".to_owned());
-            }
-            return Ok(port);
-        }
-        let size = last - first + 1;
-        let start = self.chance.below(0..size.unsigned_abs()) as i64;
-        for step in 0..size {
-            let port = first + (start + step) % size;
-            if taken.ports.insert(port) {
-                return Ok(port);
-            }
-        }
-        Err("failed to allocate a nodePort: range is full".to_owned())
+        self.range.first()
     }
 }
 
@@ -149,45 +48,76 @@ impl Pools {
 #[must_use]
 #[derive(Default)]
 pub(crate) struct Allocation {
-    taken: Option<Arc<Mutex<Taken>>>,
-    addresses: Vec<Ipv4Addr>,
-    ports: Vec<i64>,
+    taken: Option<Held>,
     /// What the write frees once it went through.
-    freed: Option<Plan>,
+    freed: Option<Held>,
+}
+
+/// Addresses and ports of one Service.
+struct Held {
+    state: Arc<State>,
+    owner: Owner,
+    addresses: Vec<String>,
+    ports: Vec<i64>,
+}
+
+impl Held {
+    fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && self.ports.is_empty()
+    }
+
+    async fn give_back(self) {
+        for address in &self.addresses {
+            addresses::give_back(&self.state, &self.owner, address).await;
+        }
+        if self.ports.is_empty() {
+            return;
+        }
+        let free = |taken: &mut Taken| self.ports.iter().for_each(|port| taken.remove(*port));
+        if let Err(error) = self.state.pools.ports.change(&*self.state.store, free).await {
+            tracing::warn!(%error, "give node ports back; the next repair does it");
+        }
+    }
+
+    /// Gives back what the stored Service does not have. A write whose end is not known may have gone
+    /// through, so the store is asked; where it does not answer, the next repair finds what is left.
+    async fn give_back_unused(mut self) {
+        let stored = match stored_service(&self.state, &self.owner).await {
+            Ok(stored) => stored.map(|service| service::release(&service)).unwrap_or_default(),
+            Err(_) => return,
+        };
+        self.addresses.retain(|address| !stored.released_addresses.contains(address));
+        self.ports.retain(|port| !stored.released_ports.contains(port));
+        self.give_back().await;
+    }
+}
+
+/// A Service as the store has it at this moment.
+async fn stored_service(
+    state: &State,
+    owner: &Owner,
+) -> Result<Option<Value>, karmada_store::Error> {
+    let snapshot = state.registry.snapshot();
+    let storage = snapshot.find_resource("", "services").and_then(|served| served.storage.clone());
+    let Some(storage) = storage else { return Ok(None) };
+    let found = state.store.get(&storage.key(&owner.namespace, &owner.name), None).await?;
+    Ok(found.and_then(|kv| Some(storage.cache.read(&kv).ok()?.to_value())))
 }
 
 impl Allocation {
     /// The write went through.
-    pub(crate) fn commit(mut self, dry_run: bool) {
-        if dry_run {
-            return;
-        }
-        self.addresses.clear();
-        self.ports.clear();
-        if let (Some(taken), Some(freed)) = (&self.taken, self.freed.take()) {
-            let mut taken = taken.lock();
-            for address in freed.released_addresses {
-                if let Ok(address) = address.parse::<Ipv4Addr>() {
-                    taken.addresses.remove(&address);
-                }
-            }
-            for port in freed.released_ports {
-                taken.ports.remove(&port);
-            }
+    pub(crate) async fn commit(mut self) {
+        self.taken = None;
+        if let Some(freed) = self.freed.take() {
+            freed.give_back().await;
         }
     }
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if let Some(taken) = &self.taken {
-            let mut taken = taken.lock();
-            for address in &self.addresses {
-                taken.addresses.remove(address);
-            }
-            for port in &self.ports {
-                taken.ports.remove(port);
-            }
+        if let Some(taken) = self.taken.take().filter(|taken| !taken.is_empty()) {
+            tokio::spawn(taken.give_back_unused());
         }
     }
 }
@@ -196,66 +126,145 @@ fn is_service(call: &Call) -> bool {
     call.served.gvk.group.is_empty() && call.served.gvk.kind == "Service"
 }
 
-impl State {
-    /// Gives a new or changed Service what it needs.
-    pub(crate) fn allocate(
-        &self,
-        call: &Call,
-        new: &mut Value,
-        old: Option<&Value>,
-        dry_run: bool,
-    ) -> Result<Allocation, Status> {
-        if !is_service(call) {
-            return Ok(Allocation::default());
-        }
-        let refuse = |errors: &[FieldError], service: &Value| {
-            let kind = GroupKind { group: String::new(), kind: "Service".into() };
-            Status::invalid(&kind, service.name(), errors)
-        };
-        let plan = service::plan(new, old, &["IPv4"]).map_err(|errors| refuse(&errors, new))?;
-        let mut allocation = Allocation::default();
-        allocation.taken = Some(self.pools.taken.clone());
-        let mut addresses = Vec::new();
-        for claim in &plan.addresses {
-            let address =
-                self.pools.claim_address(claim.requested.as_deref(), dry_run).map_err(|why| {
-                    let path = Path::new("spec").child("clusterIPs");
-                    let shown = json!(new.list_at(&["spec", "clusterIPs"]));
-                    refuse(&[FieldError::invalid(&path, shown, why)], new)
-                })?;
-            allocation.addresses.push(address);
-            addresses.push((claim.index, address.to_string()));
-        }
-        let mut ports = Vec::new();
-        for claim in &plan.node_ports {
-            let index = claim.indexes.first().copied().unwrap_or_default();
-            let port = self.pools.claim_port(claim.requested, dry_run).map_err(|why| {
-                let path = Path::new("spec").child("ports").index(index).child("nodePort");
-                refuse(&[FieldError::invalid(&path, claim.requested.unwrap_or_default(), why)], new)
-            })?;
-            allocation.ports.push(port);
-            ports.push((claim.indexes.clone(), port));
-        }
-        let mut health_check_port = None;
-        if let Some(requested) = plan.health_check_port {
-            let port = self.pools.claim_port(requested, dry_run).map_err(|why| {
-                Status::internal(format!(
-                    "failed to allocate requested HealthCheck NodePort {}: {why}",
-                    requested.unwrap_or_default()
-                ))
-            })?;
-            allocation.ports.push(port);
-            health_check_port = Some(port);
-        }
-        service::fill(new, &addresses, &ports, health_check_port);
-        allocation.freed = Some(plan);
-        Ok(allocation)
-    }
+fn refuse(errors: &[FieldError], service: &Value) -> Status {
+    let kind = GroupKind { group: String::new(), kind: "Service".into() };
+    Status::invalid(&kind, service.name(), errors)
+}
 
-    /// An object is gone; what it held is free again.
-    pub(crate) fn released(&self, call: &Call, object: &Value) {
-        if is_service(call) {
-            self.pools.give_back(&service::release(object));
+/// Gives a new or changed Service what it needs.
+pub(crate) async fn allocate(
+    call: &Call,
+    new: &mut Value,
+    old: Option<&Value>,
+    dry_run: bool,
+) -> Result<Allocation, Status> {
+    if !is_service(call) {
+        return Ok(Allocation::default());
+    }
+    let (state, owner) = (&call.state, Owner::of(new));
+    let plan = service::plan(new, old, &["IPv4"]).map_err(|errors| refuse(&errors, new))?;
+    let held = |addresses, ports| {
+        Some(Held { state: state.clone(), owner: owner.clone(), addresses, ports })
+    };
+    let mut allocation = Allocation { taken: held(Vec::new(), Vec::new()), freed: None };
+    let mut addresses = Vec::new();
+    for claim in &plan.addresses {
+        let claimed = addresses::claim(state, &owner, claim.requested.as_deref(), dry_run).await;
+        let address = claimed.map_err(|why| {
+            let path = Path::new("spec").child("clusterIPs");
+            let shown = json!(new.list_at(&["spec", "clusterIPs"]));
+            refuse(&[FieldError::invalid(&path, shown, why)], new)
+        })?;
+        if let Some(taken) = allocation.taken.as_mut().filter(|_| !dry_run) {
+            taken.addresses.push(address.to_string());
+        }
+        addresses.push((claim.index, address.to_string()));
+    }
+    let claimed = claim_ports(state, &plan, dry_run).await?;
+    let Claimed { ports, health_check_port } = claimed.map_err(|why| why.status(new))?;
+    if let Some(taken) = allocation.taken.as_mut().filter(|_| !dry_run) {
+        taken.ports.extend(ports.iter().map(|(_, port)| *port).chain(health_check_port));
+    }
+    service::fill(new, &addresses, &ports, health_check_port);
+    if !dry_run {
+        allocation.freed = held(plan.released_addresses, plan.released_ports);
+    }
+    Ok(allocation)
+}
+
+/// Ports by the entries they are for.
+#[derive(Default)]
+struct Claimed {
+    ports: Vec<(Vec<usize>, i64)>,
+    health_check_port: Option<i64>,
+}
+
+/// Why a port cannot be had.
+enum NoPort {
+    Entry { index: usize, requested: i64, why: String },
+    HealthCheck { requested: i64, why: String },
+}
+
+impl NoPort {
+    fn status(self, service: &Value) -> Status {
+        match self {
+            Self::Entry { index, requested, why } => {
+                let path = Path::new("spec").child("ports").index(index).child("nodePort");
+                refuse(&[FieldError::invalid(&path, requested, why)], service)
+            }
+            Self::HealthCheck { requested, why } => Status::internal(format!(
+                "failed to allocate requested HealthCheck NodePort {requested}: {why}"
+            )),
         }
     }
+}
+
+/// Takes all ports a Service needs, or none.
+async fn claim_ports(
+    state: &State,
+    plan: &Plan,
+    dry_run: bool,
+) -> Result<Result<Claimed, NoPort>, Status> {
+    if plan.node_ports.is_empty() && plan.health_check_port.is_none() {
+        return Ok(Ok(Claimed::default()));
+    }
+    let (pool, chance) = (&state.pools.ports, &state.config.chance);
+    let outcome = if dry_run {
+        // A dry run may ask for what others have: nothing is given away.
+        let mut taken = pool.look(&*state.store).await.map_err(store_error)?;
+        let numbers = plan.node_ports.iter().map(|claim| claim.requested);
+        numbers.chain(plan.health_check_port).flatten().for_each(|port| taken.remove(port));
+        claim_all(&mut taken, plan, chance)
+    } else {
+        let claim = |taken: &mut Taken| {
+            let before = taken.clone();
+            let outcome = claim_all(taken, plan, chance);
+            if outcome.is_err() {
+                *taken = before;
+            }
+            outcome
+        };
+        pool.change(&*state.store, claim).await.map_err(store_error)?
+    };
+    Ok(outcome)
+}
+
+fn claim_all(taken: &mut Taken, plan: &Plan, chance: &Chance) -> Result<Claimed, NoPort> {
+    let mut claimed = Claimed::default();
+    for claim in &plan.node_ports {
+        let index = claim.indexes.first().copied().unwrap_or_default();
+        let requested = claim.requested.unwrap_or_default();
+        let port = taken.claim(claim.requested, chance).map_err(|why| NoPort::Entry {
+            index,
+            requested,
+            why,
+        })?;
+        claimed.ports.push((claim.indexes.clone(), port));
+    }
+    if let Some(asked) = plan.health_check_port {
+        let requested = asked.unwrap_or_default();
+        let port =
+            taken.claim(asked, chance).map_err(|why| NoPort::HealthCheck { requested, why })?;
+        claimed.health_check_port = Some(port);
+    }
+    Ok(claimed)
+}
+
+/// An object is gone; what it held is free again.
+pub(crate) async fn released(call: &Call, object: &Value) {
+    if !is_service(call) {
+        return;
+    }
+    let Plan { released_addresses, released_ports, .. } = service::release(object);
+    let held = Held {
+        state: call.state.clone(),
+        owner: Owner::of(object),
+        addresses: released_addresses,
+        ports: released_ports,
+    };
+    held.give_back().await;
+}
+
+fn services() -> GroupResource {
+    GroupResource::new("", "services")
 }

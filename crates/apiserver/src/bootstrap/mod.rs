@@ -3,10 +3,12 @@
 mod flow;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
+use tokio::time::Instant;
 
 use crate::auth::bootstrap::{self as policy, Change};
 use crate::config::Role;
@@ -50,6 +52,28 @@ pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     Ok(())
 }
 
+/// How long a store that does not answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Sends a request, again and again while the store is away for a moment.
+async fn send(
+    state: &Arc<State>,
+    method: Method,
+    path: &str,
+    content: Option<&Value>,
+) -> (u16, Value) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (code, answer) = internal::send(state, method.clone(), path, content).await;
+        if !matches!(code, 429 | 503 | 504) || Instant::now() > deadline {
+            return (code, answer);
+        }
+        tracing::warn!(path, code, "the store does not answer yet, trying again");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
 /// The collection an object belongs to.
 fn collection(state: &State, object: &Value) -> Option<String> {
     let snapshot = state.registry.snapshot();
@@ -76,11 +100,11 @@ fn failed(object: &Value, code: u16, answer: &Value) -> Error {
 async fn ensure(state: &Arc<State>, object: &Value) -> Result<(), Error> {
     let Some(collection) = collection(state, object) else { return Ok(()) };
     let path = format!("{collection}/{}", encode_percent(object.name()));
-    let (code, _) = internal::send(state, Method::GET, &path, None).await;
+    let (code, _) = send(state, Method::GET, &path, None).await;
     if code == 200 {
         return Ok(());
     }
-    let (code, answer) = internal::send(state, Method::POST, &collection, Some(object)).await;
+    let (code, answer) = send(state, Method::POST, &collection, Some(object)).await;
     if code == 201 || code == 409 { Ok(()) } else { Err(failed(object, code, &answer)) }
 }
 
@@ -89,14 +113,14 @@ async fn publish(state: &Arc<State>, object: &Value) -> Result<(), Error> {
     ensure(state, object).await?;
     let Some(collection) = collection(state, object) else { return Ok(()) };
     let path = format!("{collection}/{}", encode_percent(object.name()));
-    let (code, stored) = internal::send(state, Method::GET, &path, None).await;
+    let (code, stored) = send(state, Method::GET, &path, None).await;
     let data = object.map_at(&["data"]).into_iter().flatten();
     let is_so = |(key, value): (&String, &Value)| stored.at(&["data", key]) == Some(value);
     if code == 200 && data.into_iter().all(is_so) {
         return Ok(());
     }
     let patch = json!({"data": object.at(&["data"])});
-    let (code, answer) = internal::send(state, Method::PATCH, &path, Some(&patch)).await;
+    let (code, answer) = send(state, Method::PATCH, &path, Some(&patch)).await;
     if code == 200 { Ok(()) } else { Err(failed(object, code, &answer)) }
 }
 
@@ -104,17 +128,15 @@ async fn publish(state: &Arc<State>, object: &Value) -> Result<(), Error> {
 async fn reconcile_policy(state: &Arc<State>, expected: &Value) -> Result<(), Error> {
     let Some(collection) = collection(state, expected) else { return Ok(()) };
     let path = format!("{collection}/{}", encode_percent(expected.name()));
-    let (code, stored) = internal::send(state, Method::GET, &path, None).await;
+    let (code, stored) = send(state, Method::GET, &path, None).await;
     let stored = (code == 200).then_some(stored);
     let (code, answer) = match policy::reconcile(stored.as_ref(), expected) {
         Change::Keep => return Ok(()),
-        Change::Create(object) => {
-            internal::send(state, Method::POST, &collection, Some(&object)).await
-        }
-        Change::Update(object) => internal::send(state, Method::PUT, &path, Some(&object)).await,
+        Change::Create(object) => send(state, Method::POST, &collection, Some(&object)).await,
+        Change::Update(object) => send(state, Method::PUT, &path, Some(&object)).await,
         Change::Recreate(object) => {
-            internal::send(state, Method::DELETE, &path, None).await;
-            internal::send(state, Method::POST, &collection, Some(&object)).await
+            send(state, Method::DELETE, &path, None).await;
+            send(state, Method::POST, &collection, Some(&object)).await
         }
     };
     if code < 300 || code == 409 { Ok(()) } else { Err(failed(expected, code, &answer)) }

@@ -13,7 +13,7 @@ use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
 use crate::registry::Source;
-use crate::{admission, codec, managed};
+use crate::{admission, allocator, codec, managed};
 
 /// How often a generated name may collide before the server gives up.
 const NAME_ATTEMPTS: usize = 8;
@@ -100,7 +100,7 @@ async fn insert(call: &Call, mut whole: Value, options: &WriteOptions) -> Result
         call.state.guard.before_validation(&request, &mut object, None)?;
         validate(call, &object)?;
         call.state.guard.after_validation(&request, &object, None)?;
-        let allocation = call.state.allocate(call, &mut object, None, options.dry_run)?;
+        let allocation = allocator::allocate(call, &mut object, None, options.dry_run).await?;
         let attributes = write::admission_attributes(
             call,
             Operation::Create,
@@ -124,7 +124,7 @@ async fn insert(call: &Call, mut whole: Value, options: &WriteOptions) -> Result
             write::insert(call, storage, object).await?
         };
         if let Written::Stored(mut object) = written {
-            allocation.commit(options.dry_run);
+            allocation.commit().await;
             call.served.from_storage(&mut object).await?;
             return Ok(object);
         }

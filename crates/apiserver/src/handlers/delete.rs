@@ -15,7 +15,7 @@ use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
 use crate::registry::Propagation;
-use crate::{admission, codec};
+use crate::{admission, allocator, codec};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -101,7 +101,7 @@ pub(crate) async fn delete_object(
         let Written::Stored(mut object) = written else { continue };
         call.served.from_storage(&mut object).await?;
         if !pending && !options.dry_run {
-            call.state.released(call, &object);
+            allocator::released(call, &object).await;
         }
         return Ok(if pending { Outcome::Pending(object) } else { Outcome::Gone(object) });
     }

@@ -14,7 +14,7 @@ use super::{Answer, create, meta, present};
 use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
-use crate::{admission, codec, managed};
+use crate::{admission, allocator, codec, managed};
 
 /// How often a change is tried anew when others write at the same time.
 const ATTEMPTS: usize = 32;
@@ -176,7 +176,7 @@ async fn attempt(
         validate(call, change.subresource, &new, old)?;
     }
     call.state.guard.after_validation(&request, &new, Some(old))?;
-    let allocation = call.state.allocate(call, &mut new, Some(old), dry_run)?;
+    let allocation = allocator::allocate(call, &mut new, Some(old), dry_run).await?;
     admission::run::validate(call, &attributes, &new, Some(old)).await?;
     if !built_in {
         call.served.to_storage(&mut new).await?;
@@ -194,7 +194,10 @@ async fn attempt(
         write::replace(call, current, new).await?
     };
     let Written::Stored(mut object) = written else { return Ok(None) };
-    allocation.commit(dry_run);
+    allocation.commit().await;
+    if finished && !dry_run {
+        allocator::released(call, &object).await;
+    }
     call.served.from_storage(&mut object).await?;
     Ok(Some(object))
 }

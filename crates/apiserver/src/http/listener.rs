@@ -1,25 +1,41 @@
 //! Accepts TLS connections and speaks HTTP/1.1 or HTTP/2 on them, whichever the client chose.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::PeerCerts;
 use crate::http::body::Body;
 use crate::server::Handle;
 
-/// How long a client may take for the handshake and for the head of a request.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-const HEAD: Duration = Duration::from_secs(90);
+/// How long a client may take for the handshake, and for the head of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    pub handshake: Duration,
+    pub head: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { handshake: Duration::from_secs(10), head: Duration::from_secs(90) }
+    }
+}
+
 /// How long open requests may take after shutdown has begun.
 const DRAIN: Duration = Duration::from_secs(5);
 const MAX_STREAMS: u32 = 1000;
@@ -34,7 +50,7 @@ pub type TlsConfig = Arc<ArcSwap<rustls::ServerConfig>>;
 
 /// Serves until the server stops, then lets open requests finish.
 pub async fn serve(listener: TcpListener, tls: TlsConfig, handle: Handle) {
-    let stop = handle.stopped();
+    let (stop, patience) = (handle.stopped(), handle.patience());
     let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -57,7 +73,7 @@ pub async fn serve(listener: TcpListener, tls: TlsConfig, handle: Handle) {
                 let handle = handle.clone();
                 async move { Ok::<_, std::convert::Infallible>(handle.answer(request).await) }
             };
-            if let Err(error) = connection(stream, acceptor, watcher, answer).await {
+            if let Err(error) = connection((stream, patience), acceptor, watcher, answer).await {
                 tracing::debug!(%error, "connection ended");
             }
         });
@@ -73,7 +89,7 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves one connection. Where `answer` fails, the connection is cut.
 pub async fn connection<A, F, E>(
-    stream: TcpStream,
+    (stream, patience): (TcpStream, Patience),
     acceptor: TlsAcceptor,
     watcher: hyper_util::server::graceful::Watcher,
     answer: A,
@@ -85,7 +101,7 @@ where
 {
     stream.set_nodelay(true)?;
     let address = PeerAddress(stream.peer_addr()?);
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
+    let stream = tokio::time::timeout(patience.handshake, acceptor.accept(stream)).await??;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = Arc::new(PeerCerts::new(chain.iter().map(|c| c.clone().into_owned()).collect()));
     let service = service_fn(move |request: http::Request<Incoming>| {
@@ -98,7 +114,7 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(patience.head)
         .max_buf_size(MAX_HEADERS as usize);
     builder
         .http2()
@@ -107,7 +123,75 @@ where
         .max_header_list_size(MAX_HEADERS)
         .adaptive_window(true)
         .keep_alive_interval(Some(Duration::from_secs(30)));
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+    let connection = builder
+        .serve_connection_with_upgrades(TokioIo::new(Opening::new(stream, patience.head)), service);
+    let connection = connection.into_owned();
     watcher.watch(connection).await
+}
+
+/// As many bytes as tell which protocol a client speaks.
+const GREETING: usize = 24;
+
+/// A connection that ends unless the client begins to speak: which protocol it is has to be seen before
+/// the time limits of that protocol hold.
+struct Opening<S> {
+    stream: S,
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<S> Opening<S> {
+    fn new(stream: S, patience: Duration) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(patience));
+        Self { stream, missing: GREETING, deadline }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if self.missing == 0 {
+            return read;
+        }
+        self.missing = self.missing.saturating_sub(buffer.filled().len() - before);
+        if read.is_pending() && self.deadline.poll_unpin(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, buffer)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }

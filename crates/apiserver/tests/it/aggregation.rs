@@ -33,21 +33,25 @@ const ROOT: &str = "/apis/wardle.example.com/v1alpha1";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-fn pki(name: &str) -> Arc<Pki> {
+pub(crate) fn pki(name: &str) -> Arc<Pki> {
     let settings = Settings::new(None, SignedDuration::from_hours(24), [name.to_owned()], []);
     let settings = Settings { token_key: TokenKey::Ecdsa, ..settings };
     Arc::new(Pki::open(settings, Timestamp::now()).unwrap())
 }
 
 /// A server with certificates of its own; `front` may say who asks.
-async fn serving(own: &Arc<Pki>, front: Option<&Pki>) -> Server {
+pub(crate) async fn serving(own: &Arc<Pki>, front: Option<&Pki>) -> Server {
+    serving_with(Config::default(), own, front).await
+}
+
+pub(crate) async fn serving_with(config: Config, own: &Arc<Pki>, front: Option<&Pki>) -> Server {
     let tokens = TokenIssuer::new("test", own.service_account_key().unwrap(), Vec::new());
     let mut trust = own.trust(Arc::new(tokens)).unwrap();
     if let (Some(proxy), Some(front)) = (&mut trust.front_proxy, front) {
         proxy.authorities = front.front_proxy_certs().unwrap();
     }
     let client = own.clone();
-    Server::builder(Config::default(), Arc::new(Memory::new()), trust)
+    Server::builder(config, Arc::new(Memory::new()), trust)
         .proxy_client(Arc::new(move || Some(client.front_proxy_client())))
         .start()
         .await
@@ -55,7 +59,7 @@ async fn serving(own: &Arc<Pki>, front: Option<&Pki>) -> Server {
 }
 
 /// Lets a server listen; returns its port.
-async fn listen(server: Server, own: &Pki) -> (u16, tokio::task::JoinHandle<()>) {
+pub(crate) async fn listen(server: Server, own: &Pki) -> (u16, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let tls = Arc::new(ArcSwap::new(own.server_config().unwrap()));

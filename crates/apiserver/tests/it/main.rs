@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod aggregation;
+mod allocation;
 mod announce;
 mod audit;
 mod connect;
 mod conversion;
 mod events;
 mod flow;
+mod hostile;
 mod https;
 mod limits;
 mod ownership;

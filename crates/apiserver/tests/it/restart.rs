@@ -1,11 +1,14 @@
 //! What clients find after a restart.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use karmada_apimachinery::Value;
 use karmada_apiserver::Config;
-use karmada_store::Memory;
+use karmada_store::{Event, Expect, KeyValue, Memory, RangeQuery, RangeResult, Store, WatchStream};
 
 use crate::server::{admin, builder, get, post};
 
@@ -30,4 +33,81 @@ async fn a_watch_goes_on_after_a_restart() {
     };
     assert_eq!(event["type"], "ADDED", "{event}");
     assert_eq!(event["object"]["metadata"]["uid"], second["metadata"]["uid"]);
+}
+
+/// A store that is away for a moment now and then.
+struct Hiccups {
+    store: Memory,
+    calls: AtomicUsize,
+}
+
+impl Hiccups {
+    fn away(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::Relaxed) % 7 == 3
+    }
+}
+
+fn unavailable<T: Send + 'static>() -> BoxFuture<'static, karmada_store::Result<T>> {
+    Box::pin(async { Err(karmada_store::Error::Unavailable { reason: "a hiccup".to_owned() }) })
+}
+
+impl Store for Hiccups {
+    fn revision(&self) -> i64 {
+        self.store.revision()
+    }
+
+    fn compacted_revision(&self) -> i64 {
+        self.store.compacted_revision()
+    }
+
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        at: Option<i64>,
+    ) -> BoxFuture<'a, karmada_store::Result<Option<KeyValue>>> {
+        if self.away() { unavailable() } else { self.store.get(key, at) }
+    }
+
+    fn range(&self, query: RangeQuery) -> BoxFuture<'_, karmada_store::Result<RangeResult>> {
+        if self.away() { unavailable() } else { self.store.range(query) }
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        expect: Expect,
+    ) -> BoxFuture<'a, karmada_store::Result<KeyValue>> {
+        if self.away() { unavailable() } else { self.store.put(key, value, expect) }
+    }
+
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        expect: Expect,
+    ) -> BoxFuture<'a, karmada_store::Result<Arc<Event>>> {
+        if self.away() { unavailable() } else { self.store.delete(key, expect) }
+    }
+
+    fn watch(&self, prefix: &str, after: i64) -> BoxFuture<'_, karmada_store::Result<WatchStream>> {
+        self.store.watch(prefix, after)
+    }
+
+    fn request_progress(&self) {
+        self.store.request_progress();
+    }
+
+    fn compact(&self, revision: i64) -> BoxFuture<'_, karmada_store::Result<()>> {
+        self.store.compact(revision)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_for_a_moment_does_not_end_the_start() {
+    let store = Arc::new(Hiccups { store: Memory::new(), calls: AtomicUsize::new(0) });
+    let server = builder(Config::default(), store.clone()).start().await.unwrap();
+    assert!(store.calls.load(Ordering::Relaxed) > 100);
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node";
+    assert_eq!(get(&server, admin(), roles).await.status(), 200);
+    assert_eq!(get(&server, admin(), "/readyz").await.status(), 200);
 }

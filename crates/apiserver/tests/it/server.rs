@@ -1,6 +1,6 @@
 //! A server for tests, and requests to it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -18,9 +18,14 @@ pub(crate) async fn server(config: Config) -> Server {
 }
 
 pub(crate) fn builder(config: Config, store: Arc<dyn karmada_store::Store>) -> Builder {
-    let key = Authority::generate_key().unwrap();
-    let (begin, end) = ("2025-01-01T00:00:00Z".parse(), "2099-01-01T00:00:00Z".parse());
-    let authority = Authority::self_signed("test", &key, begin.unwrap(), end.unwrap()).unwrap();
+    // A server that starts again has the keys it had.
+    static AUTHORITY: OnceLock<(String, Authority)> = OnceLock::new();
+    let (key, authority) = AUTHORITY.get_or_init(|| {
+        let key = Authority::generate_key().unwrap();
+        let (begin, end) = ("2025-01-01T00:00:00Z".parse(), "2099-01-01T00:00:00Z".parse());
+        let authority = Authority::self_signed("test", &key, begin.unwrap(), end.unwrap());
+        (key, authority.unwrap())
+    });
     let signing = SigningKey::from_pem(key.as_bytes()).unwrap();
     let trust = Trust {
         client_certs: None,

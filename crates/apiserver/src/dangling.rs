@@ -39,7 +39,8 @@ fn follow(state: &State, plural: &str) -> Option<Follow<u64>> {
     Some(snapshot.find_resource(GROUP, plural)?.storage.as_ref()?.cache.changes())
 }
 
-async fn sync(state: &Arc<State>) {
+/// Says it for all that are there.
+pub(crate) async fn sync(state: &Arc<State>) {
     for schema in state.objects.list(&GroupResource::new(GROUP, "flowschemas"), None) {
         let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
         let level = level.unwrap_or_default();

@@ -205,6 +205,7 @@ impl Builder {
         crate::crd::start(&handle.state).await;
         bootstrap::run(&handle.state).await?;
         allocator::repair(&handle.state, &Default::default()).await;
+        dangling::sync(&handle.state).await;
         if fresh {
             // What was written so far nobody can have read: its history is of no use.
             let revision = handle.state.store.revision();

@@ -55,6 +55,9 @@ fn groups() -> Vec<Vec<Topic>> {
     let mut groups: Vec<(BTreeSet<String>, Vec<Topic>)> = Vec::new();
     for (topic, cases) in topics() {
         let mut written: BTreeSet<String> = cases.iter().flat_map(written_by).collect();
+        if topic.starts_with(DISCOVERY) || cases.iter().any(registers_a_server) {
+            written.insert(DISCOVERY.to_owned());
+        }
         let mut together = vec![(topic, cases)];
         for (others, topics) in std::mem::take(&mut groups) {
             if written.is_disjoint(&others) {
@@ -70,6 +73,19 @@ fn groups() -> Vec<Vec<Topic>> {
     // The longest first, which is taken from the end.
     groups.sort_by_key(|topics| topics.iter().map(|(_, cases)| cases.len()).sum::<usize>());
     groups
+}
+
+/// What is served is compared as a whole, so nobody may register anything meanwhile.
+const DISCOVERY: &str = "discovery";
+
+/// Whether a case makes a group one of another server.
+fn registers_a_server(case: &Value) -> bool {
+    let steps = ["setup", "steps"].into_iter();
+    let mut steps = steps.flat_map(|part| case[part].as_array().into_iter().flatten());
+    steps.any(|step| {
+        let body = &step["request"]["body"];
+        body["kind"] == "APIService" && body["spec"]["service"].is_object()
+    })
 }
 
 /// Paths of what a case writes outside of namespaces.

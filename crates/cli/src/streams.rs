@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::SinkExt as _;
+use futures::{Sink, SinkExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use karmada_apimachinery::object::ObjectExt as _;
 use kube::api::{AttachParams, AttachedProcess, TerminalSize};
@@ -114,11 +114,9 @@ async fn talk(mut process: AttachedProcess, params: &AttachParams) -> Result<()>
     let status = process.take_status();
     let raw = params.tty.then(terminal::Raw::enter);
     if params.tty
-        && let (Some(mut sizes), Some((width, height))) =
-            (process.terminal_size(), terminal::size())
+        && let Some(sizes) = process.terminal_size()
     {
-        // A program that has ended needs no size.
-        let _ = sizes.send(TerminalSize { width, height }).await;
+        tokio::spawn(tell_sizes(sizes));
     }
     if params.stdin
         && let Some(mut remote) = process.stdin()
@@ -131,7 +129,16 @@ async fn talk(mut process: AttachedProcess, params: &AttachParams) -> Result<()>
     }
     let out = process.stdout();
     let err = process.stderr();
-    let copied = tokio::join!(copy(out, tokio::io::stdout()), copy(err, tokio::io::stderr()));
+    let copy =
+        async { tokio::join!(copy(out, tokio::io::stdout()), copy(err, tokio::io::stderr())) };
+    let copied = tokio::select! {
+        copied = copy => copied,
+        // Whoever ends this program gets the terminal back as it was.
+        signal = terminal::told_to_end(), if params.tty => {
+            drop(raw);
+            return Err(Error::Exit(128 + signal));
+        }
+    };
     drop(raw);
     copied.0?;
     copied.1?;
@@ -154,6 +161,23 @@ async fn talk(mut process: AttachedProcess, params: &AttachParams) -> Result<()>
         None => Err(Error::Message(
             ended.str_at(&["message"]).unwrap_or("the command failed").to_owned(),
         )),
+    }
+}
+
+/// Tells the program how large the window is, now and whenever that changes.
+async fn tell_sizes(mut sizes: impl Sink<TerminalSize> + Unpin) {
+    let mut changes = terminal::size_changes();
+    loop {
+        if let Some((width, height)) = terminal::size()
+            && sizes.send(TerminalSize { width, height }).await.is_err()
+        {
+            // A program that has ended needs no size.
+            return;
+        }
+        let Some(changes) = &mut changes else { return };
+        if changes.recv().await.is_none() {
+            return;
+        }
     }
 }
 

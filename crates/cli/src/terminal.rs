@@ -4,6 +4,10 @@
 use std::io::IsTerminal as _;
 use std::process::{Command, Stdio};
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 /// A terminal that was given away; as it was before when dropped.
 pub(crate) struct Raw {
     before: String,
@@ -33,6 +37,29 @@ pub(crate) fn size() -> Option<(u16, u16)> {
     let text = stty(&["size"])?;
     let (rows, columns) = text.trim().split_once(' ')?;
     Some((columns.parse().ok()?, rows.parse().ok()?))
+}
+
+/// Changes of the size of the window, where they can be followed.
+pub(crate) fn size_changes() -> Option<Signal> {
+    signal(SignalKind::window_change()).ok()
+}
+
+/// Waits until somebody asks this program to end, and returns the number of the signal.
+pub(crate) async fn told_to_end() -> i32 {
+    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
+    let mut waiting: FuturesUnordered<_> = kinds
+        .into_iter()
+        .filter_map(|kind| Some((kind, signal(kind).ok()?)))
+        .map(|(kind, mut signals)| async move {
+            signals.recv().await;
+            kind.as_raw_value()
+        })
+        .collect();
+    match waiting.next().await {
+        Some(signal) => signal,
+        // They cannot be heard here; then they end the program by themselves.
+        None => std::future::pending().await,
+    }
 }
 
 fn stty(arguments: &[&str]) -> Option<String> {

@@ -114,6 +114,39 @@ fn commands_run_in_containers_of_members() {
     assert!(none.code == 1 && none.err.contains("not found"), "{none:?}");
 }
 
+/// On a terminal every key goes to the container, and the terminal is as before however it ends.
+#[test]
+fn a_terminal_is_given_to_a_container_and_taken_back() {
+    let Some(space) = with_workload("m-tty") else { return };
+    let pod = space.ok("kubectl --kubeconfig $MEMBERS/member1.config get pods -o jsonpath='{.items[0].metadata.name}'");
+    let exec = |pod: &str| format!("karmadactl exec -it {pod} {IN_MEMBER} -- sh");
+    // What is typed, on a terminal of its own, around a look at the terminal before and after.
+    let on_terminal = |name: &str, commands: &str, typed: &str| {
+        let script = format!("stty -g > {name}.before\n{commands}\nstty -g > {name}.after\n");
+        space.write(&format!("{name}.sh"), &script);
+        // Nothing more is typed, but nobody leaves either.
+        let line = format!(
+            "(printf '{typed}'; until [ -s {name}.after ]; do sleep 0.05; done) | timeout 300 script -qec 'bash {name}.sh' /dev/null"
+        );
+        let shown = space.run(&line).out;
+        let [before, after] =
+            ["before", "after"].map(|when| space.ok(&format!("cat {name}.{when}")));
+        assert_eq!(before, after, "{name} left the terminal otherwise: {shown}");
+        shown
+    };
+    let shown =
+        on_terminal("ends", &format!("{}; echo code $?", exec(&pod)), r"hostname\rexit 5\r");
+    assert!(shown.contains(&format!("{pod}\r\n/ # ")) && shown.contains("code 5"), "{shown:?}");
+    let shown = on_terminal("fails", &format!("{}; echo code $?", exec("nobody")), "");
+    assert!(shown.contains("\"nobody\" not found") && shown.contains("code 1"), "{shown:?}");
+    let killed = format!(
+        "{} < /dev/tty & until stty -a | grep -q -- -icanon; do sleep 0.05; done\nkill %1; wait %1; echo code $?",
+        exec(&pod)
+    );
+    let shown = on_terminal("killed", &killed, "");
+    assert!(shown.contains("code 143"), "{shown:?}");
+}
+
 #[test]
 fn a_container_of_a_member_is_attached_to() {
     let Some(space) = with_workload("m-attach") else { return };

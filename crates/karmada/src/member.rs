@@ -30,8 +30,8 @@ enum Action {
 #[derive(Debug, Clone, clap::Args)]
 struct FaultArgs {
     name: String,
-    /// partition, black-hole, freeze, latency=200ms, error-rate=0.1, node-down=NODE, node-up=NODE,
-    /// image-never-pulls=IMAGE, crash-loop=SELECTOR, full, heal
+    /// partition, black-hole, freeze, latency=200ms, error-rate=0.1, empty-lists, webhook-denies,
+    /// node-down=NODE, node-up=NODE, image-never-pulls=IMAGE, crash-loop=SELECTOR, full, heal
     faults: Vec<String>,
     /// The data directory of the process the member runs in
     /// [default: karmada in the user's data directory]

@@ -34,6 +34,8 @@ pub struct Trouble {
     pub error_rate: f64,
     /// Lists come back empty, whatever there is.
     pub empty_lists: bool,
+    /// An admission webhook of the member refuses everything that is created or changed from outside.
+    pub webhook_denies: bool,
     /// Nodes whose kubelet does not answer any more.
     pub nodes_down: BTreeSet<String>,
     /// Images no registry has, as containers spell them.
@@ -62,6 +64,9 @@ impl fmt::Display for Trouble {
         if self.empty_lists {
             words.push("empty-lists".to_owned());
         }
+        if self.webhook_denies {
+            words.push("webhook-denies".to_owned());
+        }
         words.extend(self.nodes_down.iter().map(|node| format!("node-down={node}")));
         words.extend(self.images_never_pulled.iter().map(|i| format!("image-never-pulls={i}")));
         words.extend(self.crash_loops.iter().map(|s| format!("crash-loop={s}")));
@@ -83,6 +88,7 @@ pub enum Fault {
     Latency(Duration),
     ErrorRate(f64),
     EmptyLists,
+    WebhookDenies,
     NodeDown(String),
     NodeUp(String),
     ImageNeverPulls(String),
@@ -93,8 +99,8 @@ pub enum Fault {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseFault {
     #[error(
-        "there is no fault {0:?}; known are partition, black-hole, freeze, latency=200ms, error-rate=0.1, empty-lists, node-down=NODE, \
-         node-up=NODE, image-never-pulls=IMAGE, crash-loop=SELECTOR, full and heal"
+        "there is no fault {0:?}; known are partition, black-hole, freeze, latency=200ms, error-rate=0.1, empty-lists, \
+         webhook-denies, node-down=NODE, node-up=NODE, image-never-pulls=IMAGE, crash-loop=SELECTOR, full and heal"
     )]
     Unknown(String),
     #[error("{0}: a duration such as 200ms is needed")]
@@ -139,6 +145,7 @@ impl FromStr for Fault {
             "freeze" => Ok(Self::Freeze),
             "full" => Ok(Self::Full),
             "empty-lists" => Ok(Self::EmptyLists),
+            "webhook-denies" => Ok(Self::WebhookDenies),
             _ => Err(ParseFault::Unknown(text.to_owned())),
         }
     }
@@ -179,6 +186,7 @@ impl Faults {
             Fault::Latency(latency) => self.latency(latency),
             Fault::ErrorRate(rate) => self.error_rate(rate),
             Fault::EmptyLists => self.empty_lists(),
+            Fault::WebhookDenies => self.webhook_denies(),
             Fault::NodeDown(node) => self.node_down(&node),
             Fault::NodeUp(node) => self.node_up(&node),
             Fault::ImageNeverPulls(image) => self.image_never_pulls(&image),
@@ -220,6 +228,11 @@ impl Faults {
     /// Answers every list with nothing; open watches end.
     pub fn empty_lists(&self) {
         self.change(|trouble| trouble.empty_lists = true);
+    }
+
+    /// Refuses, as an admission webhook does, whatever is created or changed from outside.
+    pub fn webhook_denies(&self) {
+        self.change(|trouble| trouble.webhook_denies = true);
     }
 
     /// Stops the kubelet of a node.
@@ -288,6 +301,7 @@ mod tests {
             ("partition", Ok(Fault::Partition)),
             ("latency=200ms", Ok(Fault::Latency(Duration::from_millis(200)))),
             ("error-rate=0.1", Ok(Fault::ErrorRate(0.1))),
+            ("webhook-denies", Ok(Fault::WebhookDenies)),
             ("node-down=n1", Ok(Fault::NodeDown("n1".into()))),
             ("crash-loop=app=web", Ok(Fault::CrashLoop("app=web".into()))),
             ("latency=soon", Err(ParseFault::Duration("latency=soon".into()))),

@@ -71,6 +71,9 @@ impl Network {
         if self.faults.draws_error(now.error_rate) {
             return Ok(body::refusal(&Status::internal("a fault was injected")));
         }
+        if now.webhook_denies && is_admitted(&request) {
+            return Ok(body::refusal(&denial()));
+        }
         if now.empty_lists {
             select_nothing(&mut request);
         }
@@ -144,6 +147,20 @@ fn select_nothing(request: &mut Request<Body>) {
     if let Ok(uri) = target.parse() {
         *request.uri_mut() = uri;
     }
+}
+
+/// Whether admission has a say: not in who somebody is and what they may do.
+fn is_admitted(request: &Request<Body>) -> bool {
+    use http::Method;
+    let reviews = ["/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"];
+    let path = request.uri().path();
+    matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH)
+        && !reviews.iter().any(|reviews| path.starts_with(reviews))
+}
+
+fn denial() -> Status {
+    let message = "admission webhook \"guard.simulated.karmada.io\" denied the request: not today";
+    Status::new(403, "Forbidden", message)
 }
 
 fn refused() -> io::Error {

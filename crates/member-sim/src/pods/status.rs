@@ -1,4 +1,5 @@
-//! The status a kubelet writes, rendered from what the containers do.
+//! The status of a pod, rendered from what the containers do. As much of it as simulated kubelets
+//! elsewhere write: ids of images and containers that do not exist are left out.
 
 use std::time::Duration;
 
@@ -65,9 +66,7 @@ pub(super) fn of(
     let address = (machine.address)();
     let mut status = json!({
         "phase": phase,
-        "observedGeneration": pod.i64_at(&["metadata", "generation"]),
         "hostIP": machine.host,
-        "hostIPs": [{"ip": machine.host}],
         "startTime": old.str_at(&["startTime"]).unwrap_or(&time),
         "containerStatuses": main,
     });
@@ -127,9 +126,7 @@ fn conditions(
         let message = format!("containers with incomplete status: [{incomplete}]");
         (false, "ContainersNotInitialized", message)
     };
-    let sandbox = phase == "Running";
     let all = [
-        ("PodReadyToStartContainers", (sandbox, "", String::new())),
         ("Initialized", initial),
         ("Ready", pod_ready),
         (
@@ -138,7 +135,6 @@ fn conditions(
         ),
         ("PodScheduled", (true, "", String::new())),
     ];
-    let generation = pod.i64_at(&["metadata", "generation"]);
     let mut list: Vec<Value> = all
         .iter()
         .map(|(name, (holds, reason, message))| {
@@ -147,7 +143,7 @@ fn conditions(
             let since = same.and_then(|c| c.str_at(&["lastTransitionTime"])).unwrap_or(time);
             let mut condition = json!({
                 "type": name, "status": status, "lastProbeTime": null,
-                "lastTransitionTime": since, "observedGeneration": generation,
+                "lastTransitionTime": since,
             });
             if !reason.is_empty() {
                 condition["reason"] = (*reason).into();
@@ -187,7 +183,6 @@ fn container_status(
     let ended = |exit: &Exit| {
         json!({"terminated": {
             "exitCode": exit.code, "reason": exit.reason, "startedAt": since, "finishedAt": time,
-            "containerID": container_id(pod, name, restarts),
         }})
     };
     let (state, last, ready, restarts) = match containers {
@@ -226,21 +221,10 @@ fn container_status(
         }
         Containers::Finished(exit) => (ended(exit), last, false, restarts),
     };
-    let runs = state.at(&["running"]).is_some();
-    let pulled = runs || state.at(&["terminated"]).is_some() || last.at(&["terminated"]).is_some();
-    let mut status = json!({
-        "name": name, "image": image, "imageID": "", "ready": ready, "started": runs,
+    json!({
+        "name": name, "image": image, "imageID": "", "ready": ready,
         "restartCount": restarts, "state": state, "lastState": last,
-    });
-    if pulled {
-        status["imageID"] = format!("{image}@simulated").into();
-        status["containerID"] = container_id(pod, name, restarts).into();
-    }
-    status
-}
-
-fn container_id(pod: &Value, container: &str, restarts: i64) -> String {
-    format!("simulated://{}-{container}-{restarts}", pod.uid())
+    })
 }
 
 fn back_off_text(pod: &Value, container: &str, pause: Duration) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::features::{Gate, Gates};
+use karmada_api::policy::PurgeMode;
 use karmada_interpreter::Interpreter;
 use karmada_runtime::Manager;
 
@@ -44,6 +45,16 @@ pub struct Options {
     pub member_limits: Limits,
     /// `--federated-resource-quota-sync-period`
     pub federated_resource_quota_sync_period: Duration,
+    /// `--enable-taint-manager`
+    pub enable_taint_manager: bool,
+    /// `--enable-no-execute-taint-eviction`; needs the gate Failover too
+    pub enable_no_execute_taint_eviction: bool,
+    /// `--no-execute-taint-eviction-purge-mode`
+    pub no_execute_taint_eviction_purge_mode: PurgeMode,
+    /// `--resource-eviction-rate`, per second
+    pub resource_eviction_rate: f64,
+    /// `--graceful-eviction-timeout`
+    pub graceful_eviction_timeout: Duration,
     /// Workers of each controller; each member has as many again for its own work.
     pub workers: usize,
 }
@@ -65,6 +76,11 @@ impl Default for Options {
             cluster_cache_sync_timeout: Duration::from_secs(120),
             member_limits: Limits::default(),
             federated_resource_quota_sync_period: Duration::from_secs(300),
+            enable_taint_manager: true,
+            enable_no_execute_taint_eviction: false,
+            no_execute_taint_eviction_purge_mode: PurgeMode::Gracefully,
+            resource_eviction_rate: 0.5,
+            graceful_eviction_timeout: Duration::from_secs(600),
             workers: 5,
         }
     }

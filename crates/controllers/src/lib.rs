@@ -5,6 +5,7 @@
 //! | [`propagation`] | what policies select is bound, what bindings want stands in Works, and Works stand in the members |
 //! | `status` | what became of them comes back: into Works, bindings, templates |
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
+//! | `failover` | workloads leave clusters that they must leave, and no copy goes before its replacement is healthy |
 //! | `quota` | clusters have their part of federated quotas, and what is used is known |
 //! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
@@ -13,6 +14,7 @@
 mod cluster;
 pub mod context;
 pub mod explain;
+mod failover;
 pub mod interpretation;
 pub mod members;
 pub mod propagation;

@@ -3,7 +3,7 @@
 
 use crate::cluster;
 use crate::context::Context;
-use crate::{interpretation, propagation, quota, rebalance, scale_target, status};
+use crate::{failover, interpretation, propagation, quota, rebalance, scale_target, status};
 
 /// One controller.
 #[derive(Clone, Copy)]
@@ -41,6 +41,8 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("bindingStatus", true, false, status::binding::start),
     entry("execution", true, true, propagation::execution::start),
     entry("workStatus", true, true, status::work::start),
+    entry("clustertaintpolicy", true, false, failover::cluster_taint_policy::start),
+    entry("gracefulEviction", true, false, failover::graceful_eviction::start),
     entry("namespace", true, false, propagation::namespace_sync::start),
     entry("federatedResourceQuotaSync", true, false, quota::sync::start),
     entry("federatedResourceQuotaStatus", true, false, quota::status::start),

@@ -20,11 +20,12 @@ use serde::Deserialize;
 
 use super::monitor;
 use crate::context::Context;
+use crate::failover::taint_eviction;
 
 /// How often a cluster that cannot go yet is looked at, should no change wake it.
 const RECHECK: Duration = Duration::from_secs(10);
 /// Bindings by the clusters they are scheduled to.
-const BY_CLUSTER: &str = "cluster-lifecycle/targets";
+pub(crate) const BY_CLUSTER: &str = "cluster-lifecycle/targets";
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -95,6 +96,8 @@ pub(crate) fn start(context: &Context) {
     });
     context.start(controller, inputs, move |key| reconcile(key, ctx.clone()));
     monitor::start(context);
+    // Compat: `--controllers=-cluster` turns the evictions off too.
+    taint_eviction::start(context);
 }
 
 fn gvr<K: karmada_api::meta::Kind>() -> Gvr {
@@ -102,7 +105,7 @@ fn gvr<K: karmada_api::meta::Kind>() -> Gvr {
 }
 
 /// The clusters a binding is scheduled to.
-fn targets(binding: &Object) -> Vec<String> {
+pub(crate) fn targets(binding: &Object) -> Vec<String> {
     /// As much of a binding as it takes: an index asks at every change of one.
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -226,7 +229,7 @@ fn taints_for(cluster: &Cluster, now: Time) -> Option<Vec<Taint>> {
 }
 
 /// The taints of a cluster, as its events tell them.
-fn describe(taints: &[Taint]) -> String {
+pub(crate) fn describe(taints: &[Taint]) -> String {
     if taints.is_empty() {
         return "cluster now does not have taints".to_owned();
     }

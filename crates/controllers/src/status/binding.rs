@@ -126,21 +126,19 @@ impl Ctx {
         }
         let key = ObjectKey::of(new);
         let Some(old) = old else { return queue.add_with_priority(key, Priority::Low) };
-        let version = &binding.spec().resource.resource_version;
-        if old.typed::<B>().is_ok_and(|old| old.spec().resource.resource_version != *version) {
+        let Ok(before) = old.typed::<B>() else { return };
+        let version = |binding: &B| binding.spec().resource.resource_version.clone();
+        if version(&before) != version(&binding) {
+            // What the Works say is looked at before they are changed or taken away for it.
             self.asked.lock().insert(key.clone());
+            return queue.add(key);
         }
-        // Whoever writes the conditions may have dropped ours; a template that changed may have
-        // been waited for.
-        let is_ours_gone = |before: &B| {
-            let ours = |status: &ResourceBindingStatus| {
-                find_condition(&status.conditions, condition::FULLY_APPLIED).cloned()
-            };
-            ours(before.status()) != ours(binding.status())
-                || before.status().aggregated_status != binding.status().aggregated_status
+        // Whoever writes the conditions may have dropped ours.
+        let ours = |status: &ResourceBindingStatus| {
+            find_condition(&status.conditions, condition::FULLY_APPLIED).cloned()
         };
-        if old.meta().generation != new.meta().generation
-            || old.typed::<B>().is_ok_and(|before| is_ours_gone(&before))
+        if ours(before.status()) != ours(binding.status())
+            || before.status().aggregated_status != binding.status().aggregated_status
         {
             queue.add_after(key, COALESCE);
         }
@@ -154,8 +152,9 @@ impl Ctx {
         }
         match change {
             Change::Applied { old: Some(old), new } => {
+                // What a Work reported stands until it is gone: so long there is a copy in the member.
                 let status = |work: &Object| works::view(work).map(|view| view.status.clone()).ok();
-                if old.is_being_deleted() == new.is_being_deleted() && status(old) == status(new) {
+                if status(old) == status(new) {
                     return;
                 }
             }

@@ -49,6 +49,14 @@ async fn update_status(
     known: Option<&karmada_client::Object>,
     change: impl Fn(&mut Cluster),
 ) -> Result<(), karmada_client::Error> {
+    // Most looks find nothing new, and the list of APIs is long: it is not decoded for those.
+    if let Some(before) = known.and_then(|known| known.typed::<Cluster>().ok()) {
+        let mut after = Cluster::clone(&before);
+        change(&mut after);
+        if after.status == before.status {
+            return Ok(());
+        }
+    }
     let api = api(client);
     let mut stored = match known {
         Some(known) => known.value(),

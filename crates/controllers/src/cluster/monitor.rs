@@ -42,7 +42,7 @@ pub(super) fn start(context: &Context) {
             let mut present = Vec::new();
             for object in clusters.cache().list() {
                 let Ok(cluster) = object.typed::<Cluster>() else { continue };
-                if cluster.spec.sync_mode != ClusterSyncMode::Pull || object.is_being_deleted() {
+                if cluster.spec.sync_mode != ClusterSyncMode::Pull {
                     continue;
                 }
                 present.push(object.name().to_owned());

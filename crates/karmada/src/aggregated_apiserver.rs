@@ -99,7 +99,8 @@ struct Unused {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     args.common.tell();
-    tell_unused(&[("--audit-log-path", args.unused.audit_log_path.is_some())]);
+    let logged = args.unused.audit_log_path.is_some();
+    tell_unused(&[("--audit-log-path", logged, "the audit log of the API server in front")]);
     // Objects in another place than the one asked for would look lost.
     anyhow::ensure!(
         args.unused.etcd_servers.is_none() || args.data_dir.is_some(),

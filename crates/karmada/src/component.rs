@@ -110,22 +110,94 @@ pub(crate) struct CommonUnused {
     /// No effect: there is no profile of this kind
     #[arg(long)]
     profiling_bind_address: Option<String>,
+    #[command(flatten)]
+    klog: KlogArgs,
 }
 
-/// Says once, for the flags given, that they change nothing.
-pub(crate) fn tell_unused(flags: &[(&str, bool)]) {
-    for (flag, _) in flags.iter().filter(|(_, given)| *given) {
-        warn!(flag, "this flag has no effect here");
+/// Compat: what Go's logger is told. Lines go to stderr as they come.
+#[derive(Debug, Clone, clap::Args)]
+struct KlogArgs {
+    /// No effect: --log-level takes filters for single parts, as in `info,karmada_scheduler=debug`
+    #[arg(long, hide = true)]
+    vmodule: Option<String>,
+    /// No effect: every line is written at once
+    #[arg(long, hide = true)]
+    log_flush_frequency: Option<String>,
+    /// No effect: redirect stderr
+    #[arg(long, hide = true)]
+    log_dir: Option<String>,
+    /// No effect: redirect stderr
+    #[arg(long, hide = true)]
+    log_file: Option<String>,
+    /// No effect: redirect stderr
+    #[arg(long, hide = true)]
+    log_file_max_size: Option<u64>,
+    /// No effect: lines always go to stderr
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    logtostderr: Option<bool>,
+    /// No effect: lines always go to stderr
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    alsologtostderr: Option<bool>,
+    /// No effect: --log-level says what is logged
+    #[arg(long, hide = true)]
+    stderrthreshold: Option<String>,
+    /// No effect
+    #[arg(long, hide = true)]
+    log_backtrace_at: Option<String>,
+    /// No effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    add_dir_header: Option<bool>,
+    /// No effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_headers: Option<bool>,
+    /// No effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_log_headers: Option<bool>,
+    /// No effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    one_output: Option<bool>,
+    /// No effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    log_text_split_stream: Option<bool>,
+    /// No effect
+    #[arg(long, hide = true)]
+    log_text_info_buffer_size: Option<String>,
+    /// No effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    log_json_split_stream: Option<bool>,
+    /// No effect
+    #[arg(long, hide = true)]
+    log_json_info_buffer_size: Option<String>,
+}
+
+/// Says once, for the flags given, that they change nothing, and what does instead.
+pub(crate) fn tell_unused(flags: &[(&str, bool, &str)]) {
+    for (flag, _, instead) in flags.iter().filter(|(_, given, _)| *given) {
+        warn!(flag, instead, "this flag has no effect here");
     }
 }
 
 impl CommonUnused {
     pub(crate) fn tell(&self) {
+        let server = "the API server limits what it takes";
         tell_unused(&[
-            ("--kube-api-qps", self.kube_api_qps.is_some()),
-            ("--kube-api-burst", self.kube_api_burst.is_some()),
-            ("--leader-elect-resource-lock", self.leader_elect_resource_lock.is_some()),
-            ("--enable-pprof", self.enable_pprof == Some(true)),
+            ("--kube-api-qps", self.kube_api_qps.is_some(), server),
+            ("--kube-api-burst", self.kube_api_burst.is_some(), server),
+            (
+                "--leader-elect-resource-lock",
+                self.leader_elect_resource_lock.as_deref().is_some_and(|lock| lock != "leases"),
+                "leases are the only kind of lock",
+            ),
+            ("--enable-pprof", self.enable_pprof == Some(true), "perf and other system tools"),
+            ("-v", self.verbosity.is_some(), "--log-level"),
+            ("--logging-format", self.logging_format.is_some(), "--log-format"),
+            ("--vmodule", self.klog.vmodule.is_some(), "--log-level"),
+            ("--stderrthreshold", self.klog.stderrthreshold.is_some(), "--log-level"),
+            (
+                "--log-dir, --log-file",
+                self.klog.log_dir.is_some() || self.klog.log_file.is_some(),
+                "redirect stderr",
+            ),
         ]);
     }
 }

@@ -11,6 +11,7 @@ use tracing::warn;
 use crate::component::{
     CommonUnused, Component, ComponentArgs, RateLimitArgs, duration, tell_unused,
 };
+use crate::eviction::EvictionArgs;
 
 /// Controllers of the original; those that are not in our table are still to come.
 const KNOWN: &[&str] = &[
@@ -95,6 +96,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 5)]
     concurrent_resourcebinding_syncs: usize,
     #[command(flatten)]
+    eviction: EvictionArgs,
+    #[command(flatten)]
     rate_limit: RateLimitArgs,
     #[command(flatten)]
     unused: Unused,
@@ -132,21 +135,6 @@ struct Unused {
     /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
     #[arg(long)]
     concurrent_dependent_resource_syncs: Option<usize>,
-    /// No effect yet: nothing is evicted by taints
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    enable_taint_manager: Option<bool>,
-    /// No effect yet: nothing is evicted gracefully
-    #[arg(long)]
-    graceful_eviction_timeout: Option<String>,
-    /// No effect yet: nothing is evicted by taints
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    enable_no_execute_taint_eviction: Option<bool>,
-    /// No effect yet: nothing is evicted by taints
-    #[arg(long)]
-    no_execute_taint_eviction_purge_mode: Option<String>,
-    /// No effect yet: nothing is evicted by taints
-    #[arg(long)]
-    resource_eviction_rate: Option<f32>,
     /// No effect yet: clusters of the Cluster API are not found by themselves
     #[arg(long)]
     cluster_api_kubeconfig: Option<String>,
@@ -177,25 +165,31 @@ struct Unused {
 }
 
 impl Unused {
-    /// Numbers of workers are a matter of taste; what would have moved workloads is not.
     fn tell(&self) {
+        let workers = "--concurrent-resourcebinding-syncs counts for all controllers";
+        let coming = "not available yet";
         tell_unused(&[
-            ("--resync-period", self.resync_period.as_deref().is_some_and(|period| period != "0")),
-            ("--enable-taint-manager", self.enable_taint_manager == Some(true)),
-            ("--graceful-eviction-timeout", self.graceful_eviction_timeout.is_some()),
             (
-                "--enable-no-execute-taint-eviction",
-                self.enable_no_execute_taint_eviction == Some(true),
+                "--resync-period",
+                self.resync_period.as_deref().is_some_and(|period| period != "0"),
+                "nothing has to be read again without a reason",
             ),
-            (
-                "--no-execute-taint-eviction-purge-mode",
-                self.no_execute_taint_eviction_purge_mode.is_some(),
-            ),
-            ("--resource-eviction-rate", self.resource_eviction_rate.is_some()),
-            ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some()),
-            ("--cluster-api-context", self.cluster_api_context.is_some()),
-            ("--horizontal-pod-autoscaler-*", self.scales()),
+            ("--concurrent-*-syncs", self.counts_workers(), workers),
+            ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some(), coming),
+            ("--cluster-api-context", self.cluster_api_context.is_some(), coming),
+            ("--horizontal-pod-autoscaler-*", self.scales(), coming),
         ]);
+    }
+
+    fn counts_workers(&self) -> bool {
+        self.concurrent_cluster_syncs.is_some()
+            || self.concurrent_work_syncs.is_some()
+            || self.concurrent_clusterresourcebinding_syncs.is_some()
+            || self.concurrent_resource_template_syncs.is_some()
+            || self.concurrent_propagation_policy_syncs.is_some()
+            || self.concurrent_cluster_propagation_policy_syncs.is_some()
+            || self.concurrent_namespace_syncs.is_some()
+            || self.concurrent_dependent_resource_syncs.is_some()
     }
 
     fn scales(&self) -> bool {
@@ -242,7 +236,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn options(args: &Args) -> Options {
-    Options {
+    let options = Options {
         cluster_status_update_frequency: args.cluster_status_update_frequency,
         cluster_success_threshold: args.cluster_success_threshold,
         cluster_failure_threshold: args.cluster_failure_threshold,
@@ -261,7 +255,8 @@ fn options(args: &Args) -> Options {
         federated_resource_quota_sync_period: args.federated_resource_quota_sync_period,
         workers: args.concurrent_resourcebinding_syncs,
         ..Options::default()
-    }
+    };
+    args.eviction.set(options)
 }
 
 #[cfg(test)]
@@ -294,6 +289,7 @@ mod tests {
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
         assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);
         assert!(!options(&args).enable_cluster_resource_modeling);
+        assert!(options(&args).enable_no_execute_taint_eviction);
         assert!((options(&args).member_limits.qps - 100.0).abs() < f64::EPSILON);
     }
 

@@ -11,6 +11,7 @@ mod controller_manager;
 mod crds;
 mod encryption;
 mod etcd;
+mod eviction;
 mod explain;
 mod front_proxy;
 mod member;

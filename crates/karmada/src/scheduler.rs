@@ -76,11 +76,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let plugins = EnabledRules::parse(&args.plugins).map_err(anyhow::Error::msg)?;
     args.common.tell();
     let estimator = &args.estimator;
+    let without = "without effect until estimators are asked";
     tell_unused(&[
-        ("--scheduler-estimator-ca-file", estimator.scheduler_estimator_ca_file.is_some()),
+        ("--scheduler-estimator-ca-file", estimator.scheduler_estimator_ca_file.is_some(), without),
         (
             "--insecure-skip-estimator-verify",
             estimator.insecure_skip_estimator_verify == Some(true),
+            without,
         ),
     ]);
     if estimator.enable_scheduler_estimator {

@@ -18,6 +18,7 @@ use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use crate::apiserver::{Serving, ServingArgs, Setup};
 use crate::cluster_proxy;
 use crate::controller_manager::check_names;
+use crate::eviction::EvictionArgs;
 use crate::explain;
 use crate::members::{MemberArgs, Members};
 use crate::names;
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     /// The controllers that run: `*` for the defaults, a name to add one, `-name` to leave one out
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
+    #[command(flatten)]
+    eviction: EvictionArgs,
     #[command(flatten)]
     members: MemberArgs,
     #[command(flatten)]
@@ -95,6 +98,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         gates: args.feature_gates.clone(),
         metrics,
         controllers: args.controllers.clone(),
+        eviction: args.eviction.clone(),
         dial: members.dial(),
     };
     explain::refuse(&plane.server);
@@ -136,6 +140,7 @@ struct Controllers {
     gates: Gates,
     /// Which of them run, as `--controllers` says.
     controllers: Vec<String>,
+    eviction: EvictionArgs,
     /// What `/metrics` shows: the numbers of those who run at present.
     metrics: Arc<ArcSwap<Metrics>>,
     dial: Arc<dyn Dial>,
@@ -160,7 +165,7 @@ impl Controllers {
         let scheduler = karmada_scheduler::start(&scheduling, options, &self.gates);
         // Upstream's numbers would have a member wait for what its server takes easily.
         let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
-        let options = Options { member_limits, ..Options::default() };
+        let options = self.eviction.set(Options { member_limits, ..Options::default() });
         let context = Context::start(manager, self.dial.clone(), self.gates.clone(), options);
         registry::start(&context, &self.controllers);
         explain::serve(&self.server, &context.explainers, scheduler);

@@ -55,8 +55,9 @@ fn known_differences() -> BTreeMap<String, String> {
 }
 
 /// How the control plane was started for the recordings with all gates on.
-const ALL_GATES: [&str; 3] = [
+const ALL_GATES: [&str; 4] = [
     "--feature-gates=AllAlpha=true,AllBeta=true",
+    "--enable-no-execute-taint-eviction",
     "--allow-no-execute-taint-policy",
     "--controllers=*,hpaScaleTargetMarker",
 ];

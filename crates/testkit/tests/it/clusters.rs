@@ -1,17 +1,14 @@
 //! Clusters that fail, flap, are slow, and go.
 
-use std::time::Duration;
-
 use karmada_api::conditions::cluster::READY;
-use karmada_api::taints;
+use karmada_api::{finalizers, labels, taints};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
+use karmada_apimachinery::object::ObjectExt as _;
 use karmada_cli::registration::Unjoin;
-use karmada_testkit::World;
+use karmada_testkit::{Options, World, gvr};
 
-const fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
+use crate::pieces::*;
 
 async fn reason(world: &World, cluster: &str) -> String {
     let cluster = world.cluster(cluster).await.expect("the cluster is joined");
@@ -42,6 +39,93 @@ async fn a_lost_cluster_is_told_after_the_threshold_and_told_well_again_after_it
     world.stop().await;
 }
 
+/// Nodes beat, pods report and leases are renewed all the time: none of it is news about the cluster.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_not_rewritten_in_an_hour_in_which_nothing_changes() {
+    let options = Options { heartbeat: seconds(10), ..Options::seeded(9) };
+    let world = World::start(options, 2).await;
+    world.apply(&deployment("web", 2)).await;
+    let both = "placement: {clusterAffinity: {clusterNames: [m1, m2]}}";
+    world.apply(&deployment_policy("web", both)).await;
+    world.advance(seconds(120)).await;
+    let versions = async || {
+        let listed = world.client.api(&gvr(CLUSTERS)).list_all(&Default::default()).await.unwrap();
+        listed.items.iter().map(|c| c.resource_version().to_owned()).collect::<Vec<_>>()
+    };
+    let (before, beats) = (versions().await, world.member("m1").writes());
+    world.advance(seconds(3600)).await;
+    assert_eq!(versions().await, before, "{}", world.trace());
+    assert!(world.member("m1").writes() > beats + 300, "the nodes were alive meanwhile");
+    // A change is news, and told once.
+    let node = json!({"metadata": {"name": "extra"}, "status": {"allocatable": {"cpu": "4"}}});
+    world.member("m1").client().api(&gvr("nodes")).create(&node).await.unwrap();
+    world.advance(seconds(60)).await;
+    let after = versions().await;
+    assert_ne!(after[0], before[0]);
+    assert_eq!(after[1], before[1]);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_joined_cluster_has_its_namespace_and_is_held_by_a_finalizer() {
+    let world = World::of(10, 1).await;
+    assert_eq!(world.cluster("m1").await.unwrap().metadata.finalizers, [finalizers::CLUSTER]);
+    let space = world.get("namespaces", "", "karmada-es-m1").await.unwrap();
+    assert_eq!(space.label(labels::SYSTEM), Some("true"));
+    // Whoever takes them away gets them back.
+    let strip = json!({"metadata": {"finalizers": null}});
+    world.client.api(&gvr(CLUSTERS)).merge_patch("m1", strip).await.unwrap();
+    let back = async |world: &World| {
+        world.cluster("m1").await.unwrap().metadata.finalizers == [finalizers::CLUSTER]
+    };
+    world.eventually("the finalizer is back", back).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_with_works_left_is_not_removed_until_they_are_gone() {
+    let world = World::of(11, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    let there = "placement: {clusterAffinity: {clusterNames: [m1, m2]}}";
+    world.apply(&config_policy("conf", there)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    // Lost a moment ago, so nobody knows yet that it is: what it has must not be forgotten.
+    world.member("m1").partition();
+    delete(&world, CLUSTERS, "", "m1").await;
+    world.advance(seconds(20)).await;
+    let leaving = world.cluster("m1").await.expect("it still has Works");
+    assert!(leaving.metadata.deletion_timestamp.is_some());
+    assert_eq!(leaving.metadata.finalizers, [finalizers::CLUSTER]);
+    assert!(work(&world, "m1", "ConfigMap", "conf").await.is_some());
+    // Back in time, it is cleaned before it goes.
+    world.member("m1").heal();
+    let gone = async |world: &World| world.cluster("m1").await.is_none();
+    world.eventually("the cluster is gone", gone).await;
+    assert_eq!(value(&world, "m1", "conf").await, None);
+    assert_eq!(value(&world, "m2", "conf").await.as_deref(), Some("1"));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_stays_lost_goes_and_keeps_what_it_has() {
+    let world = World::of(12, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    let there = "placement: {clusterAffinity: {clusterNames: [m1]}}";
+    world.apply(&config_policy("conf", there)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    world.member("m1").partition();
+    delete(&world, CLUSTERS, "", "m1").await;
+    world.advance(seconds(20)).await;
+    assert!(world.cluster("m1").await.is_some(), "20 s of silence are no loss yet");
+    let gone = async |world: &World| world.cluster("m1").await.is_none();
+    world.eventually("the cluster is gone", gone).await;
+    assert!(world.get("namespaces", "", "karmada-es-m1").await.is_none());
+    // Nobody could reach it, so nobody deleted anything there.
+    assert_eq!(value(&world, "m1", "conf").await.as_deref(), Some("1"));
+    assert_eq!(placed(&world, "conf-configmap").await, "");
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn short_disturbances_never_reach_the_cluster_object() {
     let world = World::of(2, 1).await;
@@ -66,7 +150,7 @@ async fn a_cluster_that_never_answers_delays_no_other() {
     // A change in the healthy cluster shows within its own period.
     let node = json!({"metadata": {"name": "extra"}, "status": {"allocatable": {"cpu": "4"}}});
     let nodes = world.member("m3").client();
-    let nodes = nodes.api(&karmada_apimachinery::gvk::Gvr::new("", "v1", "nodes"));
+    let nodes = nodes.api(&gvr("nodes"));
     nodes.create(&node).await.unwrap();
     world.advance(seconds(11)).await;
     let summary = world.cluster("m3").await.unwrap().status.node_summary.unwrap();

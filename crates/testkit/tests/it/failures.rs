@@ -180,6 +180,26 @@ async fn a_rule_of_the_member_that_rejects_is_told_and_holds_up_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_webhook_of_the_member_that_denies_is_told_and_holds_up_nobody_else() {
+    let world = World::of(28, 2).await;
+    world.member("m1").faults().webhook_denies();
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m2", "conf", "1").await;
+    let told = async |world: &World| {
+        let work = work(world, "m1", "ConfigMap", "conf").await.unwrap_or_default();
+        condition(&work, "Applied").is_some_and(|(status, why)| {
+            status == "False" && why.contains("denied the request: not today")
+        })
+    };
+    world.eventually("the denial is told in the words of the webhook", told).await;
+    assert!(world.is_ready("m1").await, "a cluster with opinions is not ill");
+    world.member("m1").heal();
+    eventually_value(&world, "m1", "conf", "1").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_cluster_delays_no_other_by_a_millisecond() {
     let reaches = async |ill: bool| {
         let world = World::of(26, 2).await;

@@ -9,6 +9,8 @@ pub(crate) enum Kind {
     ConfigMap,
     Deployment,
     ClusterRole,
+    /// Of a definition that members may lose.
+    Boat,
 }
 
 impl Kind {
@@ -17,6 +19,7 @@ impl Kind {
             Self::ConfigMap => "configmaps",
             Self::Deployment => "deployments.apps",
             Self::ClusterRole => "clusterroles.rbac.authorization.k8s.io",
+            Self::Boat => "boats.sea.example",
         }
     }
 
@@ -29,6 +32,7 @@ impl Kind {
             Self::ConfigMap => "ConfigMap",
             Self::Deployment => "Deployment",
             Self::ClusterRole => "ClusterRole",
+            Self::Boat => "Boat",
         }
     }
 
@@ -37,8 +41,27 @@ impl Kind {
             Self::ConfigMap => "v1",
             Self::Deployment => "apps/v1",
             Self::ClusterRole => "rbac.authorization.k8s.io/v1",
+            Self::Boat => "sea.example/v1",
         }
     }
+}
+
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+pub(crate) const DEFINITION: &str = "boats.sea.example";
+
+/// The definition of boats.
+pub(crate) fn definition() -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": DEFINITION},
+        "spec": {
+            "group": "sea.example", "scope": "Namespaced",
+            "names": {"plural": "boats", "singular": "boat", "kind": "Boat"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
 }
 
 /// A template with the policy that propagates it and what is overridden in some clusters.
@@ -115,6 +138,7 @@ impl Template {
         });
         match self.kind {
             Kind::ConfigMap => object["data"] = json!({"v": payload}),
+            Kind::Boat => object["spec"] = json!({"v": payload}),
             Kind::ClusterRole => {
                 object["rules"] = json!([
                     {"apiGroups": [""], "resources": ["pods"], "resourceNames": [payload], "verbs": ["get"]},

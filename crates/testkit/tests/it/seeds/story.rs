@@ -13,7 +13,7 @@ use rand::seq::{IndexedRandom as _, IteratorRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 
 use super::check;
-use super::model::{Kind, Template};
+use super::model::{DEFINITION, DEFINITIONS, Kind, Template, definition};
 
 /// How long everything may take to be right once nothing fails any more.
 const HEALING: u64 = 20 * 60;
@@ -59,7 +59,8 @@ pub(super) async fn tell(seed: u64) -> Result<(), String> {
 impl Story {
     async fn begin(world: World, mut random: StdRng) -> Self {
         let members = world.members();
-        let kinds = [Kind::ConfigMap, Kind::ConfigMap, Kind::Deployment, Kind::ClusterRole];
+        let kinds =
+            [Kind::ConfigMap, Kind::ConfigMap, Kind::Deployment, Kind::ClusterRole, Kind::Boat];
         let count = random.random_range(2..=4);
         let mut templates = Vec::new();
         for number in 0..count {
@@ -84,10 +85,45 @@ impl Story {
             zombies: Vec::new(),
             taken: Vec::new(),
         };
+        if story.sails() {
+            story.world.apply(&definition().to_string()).await;
+            for name in story.world.members() {
+                story.define(&name).await;
+            }
+            let served = async |world: &World| {
+                let defined = world.get(DEFINITIONS, "", DEFINITION).await.unwrap_or_default();
+                let conditions = defined.list_at(&["status", "conditions"]);
+                conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+            };
+            story.world.eventually("the definition is served", served).await;
+        }
         for index in 0..story.templates.len() {
             story.create(index).await;
         }
         story
+    }
+
+    /// Whether there are boats in the story.
+    fn sails(&self) -> bool {
+        self.templates.iter().any(|template| template.kind == Kind::Boat)
+    }
+
+    /// Gives a member the definition that boats need, if it does not have it.
+    async fn define(&self, name: &str) {
+        if !self.sails() {
+            return;
+        }
+        let api = self.member(name).client().api(&karmada_testkit::gvr(DEFINITIONS));
+        for _ in 0..120 {
+            let known = api.find(DEFINITION).await.ok().flatten();
+            match known {
+                Some(known) if known.at(&["metadata", "deletionTimestamp"]).is_none() => return,
+                // The old one is on its way out, or a rule of the story stands in the way.
+                Some(_) => self.world.advance(Duration::from_millis(500)).await,
+                None => drop(api.create(&definition()).await),
+            }
+        }
+        panic!("{name} does not take the definition");
     }
 
     async fn go(&mut self) -> Result<(), String> {
@@ -298,11 +334,11 @@ impl Story {
 
     async fn hurt_a_member(&mut self) {
         let name = self.some_member();
-        let what = self.random.random_range(0..14);
+        let what = self.random.random_range(0..16);
         if what == 13 || (what == 12 && !self.well.contains_key(&name)) {
             return self.heal_member(&name).await;
         }
-        if what >= 9 {
+        if (9..13).contains(&what) {
             return self.meddle(&name, what).await;
         }
         self.well.remove(&name);
@@ -315,6 +351,8 @@ impl Story {
             5 => faults.error_rate(self.random.random_range(0.1..0.9)),
             6 => faults.empty_lists(),
             7 => faults.freeze(),
+            14 => faults.webhook_denies(),
+            15 => self.lose_definition(&name).await,
             _ => self.refuse(&name).await,
         }
         self.note(format!("{name}: {}", faults.current()));
@@ -332,6 +370,7 @@ impl Story {
                 let Some(backup) = self.backups.get(name).cloned() else { return };
                 self.well.remove(name);
                 self.world.restore(name, &backup).await;
+                self.define(name).await;
                 let brought_back = self.templates.iter();
                 let brought_back = brought_back.map(|t| (name.to_owned(), t.title()));
                 self.zombies.extend(brought_back);
@@ -340,6 +379,7 @@ impl Story {
             11 if !self.contended => {
                 self.well.remove(name);
                 self.world.recreate(name).await;
+                self.define(name).await;
                 // The old cluster went with all it had.
                 self.backups.remove(name);
                 self.zombies.retain(|(member, _)| member != name);
@@ -357,6 +397,14 @@ impl Story {
                 drop(api.delete(&own, &DeleteOptions::default()).await);
             }
         }
+    }
+
+    /// The member no longer knows what boats are, and has none.
+    async fn lose_definition(&self, name: &str) {
+        self.note(format!("{name} loses the definition of boats"));
+        let api = self.member(name).client().api(&karmada_testkit::gvr(DEFINITIONS));
+        // There may be no boats in this story.
+        drop(api.delete(DEFINITION, &DeleteOptions::default()).await);
     }
 
     /// A rule inside the member refuses what Karmada sends.
@@ -394,6 +442,7 @@ impl Story {
             let api = client.api(&karmada_testkit::gvr(resource));
             drop(api.delete("refuse", &DeleteOptions::default()).await);
         }
+        self.define(name).await;
         self.well.insert(name.to_owned(), self.world.elapsed());
     }
 

@@ -14,6 +14,9 @@ use tokio::time::Instant;
 /// How long a kind that is not served is not asked for again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
 
+/// The finalizer of objects that were deleted with `--cascade=orphan`.
+const ORPHANING: &str = "orphan";
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// In the words of client-go's mapper, because they reach conditions and events.
@@ -92,6 +95,12 @@ pub(crate) async fn find(
     let found = found.map_err(|source| Error::Read { kind: kind(), key: key.clone(), source })?;
     let object = found.map(|value| Object::from_value(&value).map(Arc::new)).transpose();
     object.map_err(|source| Error::Decode { kind: kind(), key, source })
+}
+
+/// Whether the template goes and leaves its dependents behind. A binding that is tied to it now would
+/// be taken for one that goes along, and with it everything in the members.
+pub(crate) fn leaves_orphans(template: &Object) -> bool {
+    template.meta().finalizers.iter().any(|finalizer| finalizer == ORPHANING)
 }
 
 /// Whether the cache has not yet seen the version that the reference was made from.

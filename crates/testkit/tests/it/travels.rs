@@ -3,6 +3,7 @@
 
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::{DeleteOptions, Propagation};
 use karmada_testkit::{World, gvr};
 
 use crate::pieces::*;
@@ -181,6 +182,28 @@ data: {v: '2'}
         assert_eq!(object.annotation("note"), None, "{member}");
         assert_eq!(object.at(&["data", "w"]), None, "{member}");
         assert_eq!(object.label("own").is_some(), member == "m1", "{member}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_deleted_without_its_dependents_leaves_all_copies_running() {
+    let world = World::of(405, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    eventually_value(&world, "m2", "conf", "1").await;
+    let api = world.client.api(&gvr("configmaps")).namespaced("default");
+    let orphaning =
+        DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
+    api.delete("conf", &orphaning).await.unwrap();
+    world.advance(seconds(120)).await;
+    assert!(world.get("configmaps", "default", "conf").await.is_none());
+    let binding =
+        world.get(BINDINGS, "default", "conf-configmap").await.expect("the binding stays");
+    assert_eq!(binding.list_at(&["metadata", "ownerReferences"]).len(), 0);
+    for member in ["m1", "m2"] {
+        assert_eq!(value(&world, member, "conf").await.as_deref(), Some("1"), "{member}");
     }
     world.stop().await;
 }

@@ -67,7 +67,9 @@ impl Ctx {
         };
         let mut written = false;
         for object in objects {
-            written |= self.attach(binding, &object.value()).await?;
+            if !templates::leaves_orphans(&object) {
+                written |= self.attach(binding, &object.value()).await?;
+            }
         }
         Ok(written)
     }

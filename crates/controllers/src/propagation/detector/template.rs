@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::triggers::{TemplateId, Trigger};
 use super::{Detector, Error, PolicyName, RETRIES, head, holder};
+use crate::propagation::templates::leaves_orphans;
 
 impl Detector {
     pub(super) async fn look_at_template(&self, id: TemplateId) -> Result<Action, Error> {
@@ -111,6 +112,9 @@ impl Detector {
         policy: &P,
         trigger: Trigger,
     ) -> Result<(), Error> {
+        if leaves_orphans(object) {
+            return Ok(());
+        }
         self.check_overrides(id, policy)?;
         let began = Instant::now();
         let applied = if object.namespace().is_empty() {

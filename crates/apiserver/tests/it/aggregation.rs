@@ -84,6 +84,15 @@ async fn read(server: &Server, user: Identity, path: &str) -> (u16, String) {
     (code, String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Waits for an answer: what a condition says holds for requests a moment later.
+async fn answers(server: &Server, path: &str, code: u16, text: &str) {
+    eventually(&format!("{path} answers {code} {text}"), || async {
+        let (found, said) = read(server, admin(), path).await;
+        (found == code && said == text).then_some(())
+    })
+    .await;
+}
+
 async fn json_of(server: &Server, path: &str) -> Value {
     let (code, text) = read(server, admin(), path).await;
     assert_eq!(code, 200, "{path}: {text}");
@@ -160,6 +169,10 @@ async fn another_server_answers_for_its_group() {
         (&json!("Passed"), &json!("all checks passed"))
     );
 
+    eventually("requests are passed on", || async {
+        (get(&front, admin(), ROOT).await.status() == 200).then_some(())
+    })
+    .await;
     it_is_described(&front).await;
     it_is_asked_as_whoever_asks(&front).await;
     watches_pass_through(&front).await;
@@ -178,8 +191,8 @@ async fn another_server_answers_for_its_group() {
         "failing or missing response from {url}: Get \"{url}\": dial tcp localhost:{port}: connect: connection refused"
     );
     assert_eq!(message, expected);
-    let (code, text) = read(&front, admin(), &format!("{ROOT}/namespaces/default/flunders")).await;
-    assert_eq!((code, text.as_str()), (503, "service unavailable\n"));
+    answers(&front, &format!("{ROOT}/namespaces/default/flunders"), 503, "service unavailable\n")
+        .await;
     let version = aggregated(&front).await;
     assert_eq!((&version["freshness"], version.get("resources")), (&json!("Stale"), None));
     // And nothing of it is left once it is not registered any more.
@@ -377,13 +390,12 @@ async fn a_hostile_server_gets_nowhere() {
         let found = condition(&front, &group, |_| true).await;
         assert_eq!(found["reason"], "FailedDiscoveryCheck", "{found}");
         assert!(found["message"].as_str().unwrap().contains(why), "{found}");
-        let (code, text) = read(&front, admin(), &format!("/apis/{group}/v1alpha1/things")).await;
-        assert_eq!((code, text.as_str()), (503, "service unavailable\n"));
+        let path = format!("/apis/{group}/v1alpha1/things");
+        answers(&front, &path, 503, "service unavailable\n").await;
     }
     condition(&front, "redirect.example.com", |found| found["status"] == "True").await;
-    let (code, text) = read(&front, admin(), "/apis/redirect.example.com/v1alpha1/things").await;
-    assert_eq!(code, 502);
-    assert_eq!(text, "the backend attempted to redirect this request, which is not permitted");
+    let text = "the backend attempted to redirect this request, which is not permitted";
+    answers(&front, "/apis/redirect.example.com/v1alpha1/things", 502, text).await;
     // A certificate of somebody else is not believed.
     let (port, _) = hostile(Trick::Redirect).await;
     let (_, foreign) = identity();

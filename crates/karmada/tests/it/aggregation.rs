@@ -110,6 +110,11 @@ async fn a_second_process_serves_a_group_behind_the_first() {
         "metadata": {"name": "a"}, "spec": {"size": 1},
     });
     let flunders = near.api(&gvr).namespaced("default");
+    // What the condition says holds for requests a moment later.
+    eventually("requests are passed on", || async {
+        flunders.list(&ListOptions::default()).await.ok().map(drop)
+    })
+    .await;
     flunders.create(&object).await.expect("create through the first");
     let kept = far.api(&gvr).namespaced("default").get("a").await.expect("the second keeps it");
     assert_eq!(kept["spec"]["size"], 1);

@@ -1,7 +1,7 @@
 //! The life of CustomResourceDefinitions: their names are accepted, their resources served, and when
 //! one goes away its objects go first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use http::Method;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, crd, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::cache::Next;
+use crate::cache::{Next, StoredObject};
 use crate::http::query::encode_percent;
 use crate::internal;
 use crate::registry::{Converters, Custom, Served, Storage};
@@ -21,16 +22,36 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// What is served for one definition.
 struct Registered {
-    /// Spec, accepted names and whether it is going: what the registration depends on.
-    basis: Value,
+    basis: Basis,
     prefix: String,
     served: Vec<Arc<Served>>,
+}
+
+/// What a registration depends on, as digests: schemas are large, and there may be hundreds of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Basis {
+    spec: [u8; 32],
+    /// Accepted names, and whether it is going.
+    rest: [u8; 32],
+}
+
+impl Basis {
+    fn of(definition: &Value) -> Self {
+        let digest = |value: &Value| Sha256::digest(value.to_string()).into();
+        let names = definition.at(&["status", "acceptedNames"]);
+        Self {
+            spec: digest(definition.get("spec").unwrap_or(&Value::Null)),
+            rest: digest(&json!([names, definition.is_being_deleted()])),
+        }
+    }
 }
 
 /// Follows the definitions.
 struct Follower {
     state: Arc<State>,
     registered: HashMap<String, Registered>,
+    /// The names every definition has and the status that says so, without its schemas.
+    named: BTreeMap<String, Value>,
 }
 
 /// Serves what is defined already, then follows changes until the server stops.
@@ -43,11 +64,10 @@ pub(crate) async fn start(state: &Arc<State>) {
     else {
         return;
     };
-    let mut follower = Follower { state: state.clone(), registered: HashMap::new() };
+    let mut follower =
+        Follower { state: state.clone(), registered: HashMap::new(), named: BTreeMap::new() };
     let (objects, _, mut watcher) = cache.watch_with_list("");
-    for object in objects {
-        follower.sync(&object.to_value()).await;
-    }
+    follower.sync_all(&objects).await;
     let stop = state.stop.clone();
     tokio::spawn(async move {
         loop {
@@ -73,9 +93,7 @@ pub(crate) async fn start(state: &Arc<State>) {
                 Next::Lagged { .. } => {
                     let (objects, _, fresh) = cache.watch_with_list("");
                     watcher = fresh;
-                    for object in objects {
-                        follower.sync(&object.to_value()).await;
-                    }
+                    follower.sync_all(&objects).await;
                 }
                 Next::Closed => return,
             }
@@ -84,6 +102,27 @@ pub(crate) async fn start(state: &Arc<State>) {
 }
 
 impl Follower {
+    /// Serves all definitions there are.
+    async fn sync_all(&mut self, objects: &[Arc<StoredObject>]) {
+        self.named.clear();
+        for object in objects {
+            self.note(&object.to_value());
+        }
+        for object in objects {
+            self.sync(&object.to_value()).await;
+        }
+    }
+
+    /// Remembers which names a definition has.
+    fn note(&mut self, definition: &Value) {
+        let named = json!({
+            "metadata": {"name": definition.name()},
+            "spec": {"group": definition.at(&["spec", "group"])},
+            "status": definition.get("status"),
+        });
+        self.named.insert(definition.name().to_owned(), named);
+    }
+
     /// Serves a definition as it is now and brings its status up to date.
     async fn sync(&mut self, definition: &Value) {
         let status = if definition.is_being_deleted() {
@@ -93,6 +132,7 @@ impl Follower {
         };
         let mut accepted = definition.clone();
         accepted.set(&["status"], status.clone());
+        self.note(&accepted);
         if has_condition(&status, "Established", "True") {
             self.register(&accepted).await;
         }
@@ -112,41 +152,36 @@ impl Follower {
 
     /// Looks again at definitions whose names may have become free.
     async fn sync_group(&mut self, gone: &Value) {
-        for other in self.others(gone) {
-            if !has_condition(other.get("status").unwrap_or(&Value::Null), "NamesAccepted", "True")
-            {
+        let waits = |other: &&Value| {
+            !has_condition(other.get("status").unwrap_or(&Value::Null), "NamesAccepted", "True")
+        };
+        let others = self.others(gone);
+        let waiting: Vec<String> =
+            others.into_iter().filter(waits).map(|other| other.name().to_owned()).collect();
+        let path = |name: &str| format!("{COLLECTION}/{}", encode_percent(name));
+        for name in waiting {
+            let (code, other) = internal::send(&self.state, Method::GET, &path(&name), None).await;
+            if code == 200 {
                 self.sync(&other).await;
             }
         }
     }
 
-    fn others(&self, definition: &Value) -> Vec<Value> {
-        let resource = karmada_apimachinery::gvk::GroupResource::new(
-            "apiextensions.k8s.io",
-            "customresourcedefinitions",
-        );
+    /// The other definitions of a group.
+    fn others(&self, definition: &Value) -> Vec<&Value> {
         let group = definition.str_at(&["spec", "group"]);
-        let all = self.state.objects.list(&resource, None);
-        all.iter()
-            .filter(|other| {
-                other.str_at(&["spec", "group"]) == group && other.name() != definition.name()
-            })
-            .map(|other| (**other).clone())
+        let others = self.named.values();
+        others
+            .filter(|o| o.str_at(&["spec", "group"]) == group && o.name() != definition.name())
             .collect()
     }
 
     fn accept_names(&self, definition: &Value) -> Value {
-        let others = self.others(definition);
-        let others: Vec<&Value> = others.iter().collect();
-        crd::name_conditions(definition, &others, (self.state.clock)())
+        crd::name_conditions(definition, &self.others(definition), (self.state.clock)())
     }
 
     async fn register(&mut self, definition: &Value) {
-        let basis = json!([
-            definition.get("spec"),
-            definition.at(&["status", "acceptedNames"]),
-            definition.is_being_deleted(),
-        ]);
+        let basis = Basis::of(definition);
         let name = definition.name().to_owned();
         if self.registered.get(&name).is_some_and(|before| before.basis == basis) {
             return;
@@ -163,9 +198,9 @@ impl Follower {
     }
 
     /// The storage of a definition; a new one if objects have to be read differently from now on.
-    async fn open(&self, definition: &Value, name: &str, basis: &Value) -> Option<Arc<Storage>> {
+    async fn open(&self, definition: &Value, name: &str, basis: &Basis) -> Option<Arc<Storage>> {
         let before = self.registered.get(name);
-        let same_spec = before.is_some_and(|before| before.basis.get(0) == basis.get(0));
+        let same_spec = before.is_some_and(|before| before.basis.spec == basis.spec);
         if same_spec && let Some(served) = before.and_then(|before| before.served.first()) {
             return served.storage.clone();
         }
@@ -186,6 +221,7 @@ impl Follower {
     }
 
     fn forget(&mut self, name: &str) {
+        self.named.remove(name);
         if let Some(gone) = self.registered.remove(name) {
             self.state.registry.replace(&gone.served, Vec::new());
             self.state.caches.shut(&gone.prefix);

@@ -26,10 +26,15 @@ const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+pro
 /// Compat: clients ask by this name, which is no media type, and are answered with the other one.
 const PROTOBUF_V2_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
+/// A hash and the resources it was made of.
+type Hashed = (Vec<Arc<Served>>, String);
+
 /// Documents by path and hash.
 #[derive(Default)]
 pub(crate) struct Documents {
     made: Mutex<HashMap<String, (String, Bytes)>>,
+    /// Hashes of group versions, and of which resources they are.
+    hashes: Mutex<HashMap<String, Hashed>>,
 }
 
 /// `/openapi/v3` and below.
@@ -41,7 +46,7 @@ pub(crate) fn v3(
 ) -> Response<Body> {
     let snapshot = state.registry.snapshot();
     if rest.is_empty() {
-        return index(&snapshot);
+        return index(state, &snapshot);
     }
     let path = rest.join("/");
     if plain_paths(&snapshot).contains(&path) {
@@ -56,7 +61,7 @@ pub(crate) fn v3(
         *missing.status_mut() = StatusCode::NOT_FOUND;
         return missing;
     };
-    let hash = hash_of(&snapshot, &version);
+    let hash = state.documents.hash_of(&snapshot, &version);
     if let Some(asked) = query.non_empty("hash")
         && asked != hash
     {
@@ -124,6 +129,26 @@ fn wants_protobuf(headers: &HeaderMap) -> bool {
 }
 
 impl Documents {
+    /// The hash of a group version. Working it out takes time with the size of schemas, so it is kept as
+    /// long as the resources are the same.
+    fn hash_of(&self, snapshot: &Snapshot, version: &GroupVersion) -> String {
+        let resources = snapshot.resources(&version.group, &version.version);
+        let is_same = |known: &[Arc<Served>]| {
+            known.len() == resources.len()
+                && known.iter().zip(&resources).all(|(known, now)| Arc::ptr_eq(known, now))
+        };
+        let key = version.to_string();
+        if let Some((known, hash)) = self.hashes.lock().get(&key)
+            && is_same(known)
+        {
+            return hash.clone();
+        }
+        let hash = hash_of(&resources, version);
+        let resources = resources.into_iter().cloned().collect();
+        self.hashes.lock().insert(key, (resources, hash.clone()));
+        hash
+    }
+
     fn get(
         &self,
         path: &str,
@@ -209,7 +234,7 @@ fn group_version(snapshot: &Snapshot, path: &[&str]) -> Option<GroupVersion> {
     snapshot.has_version(group, version).then(|| GroupVersion::new(group, version))
 }
 
-fn index(snapshot: &Snapshot) -> Response<Body> {
+fn index(state: &State, snapshot: &Snapshot) -> Response<Body> {
     let plain = plain_paths(snapshot).into_iter().map(|path| {
         let hash = hash_text(&path);
         (path, hash)
@@ -218,7 +243,7 @@ fn index(snapshot: &Snapshot) -> Response<Body> {
         .into_iter()
         .filter_map(|(path, version)| match snapshot.remote(&version.group, &version.version) {
             Some(remote) => Some((path, remote.learned.as_ref()?.document.clone()?)),
-            None => Some((path, hash_of(snapshot, &version))),
+            None => Some((path, state.documents.hash_of(snapshot, &version))),
         })
         .chain(plain)
         .collect();
@@ -230,12 +255,14 @@ fn index(snapshot: &Snapshot) -> Response<Body> {
 }
 
 /// A hash that changes whenever the document does: of what it is made from.
-fn hash_of(snapshot: &Snapshot, version: &GroupVersion) -> String {
+fn hash_of(resources: &[&Arc<Served>], version: &GroupVersion) -> String {
     let mut basis = format!("{} {version}", env!("CARGO_PKG_VERSION"));
-    for served in snapshot.resources(&version.group, &version.version) {
+    for served in resources {
         basis
             .push_str(&format!(" {} {} {:?}", served.plural, served.gvk.kind, served.subresources));
-        if let Some(schema) = served.strategy.custom_schema() {
+        if let Some(digest) = served.strategy.schema_digest() {
+            basis.push_str(digest);
+        } else if let Some(schema) = served.strategy.custom_schema() {
             basis.push_str(&format!("{schema:?}"));
         }
     }

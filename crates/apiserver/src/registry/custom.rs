@@ -14,6 +14,7 @@ use karmada_apimachinery::time::{human_duration, parse_time};
 use karmada_apimachinery::{Value, json, names};
 use karmada_cel::schema::SchemaRules;
 use karmada_kinds::schema;
+use sha2::{Digest as _, Sha256};
 
 use super::{
     Column, ConversionWebhook, Propagation, Rules, Served, ServedSubresource, Source, Storage,
@@ -61,13 +62,16 @@ impl Converters {
     }
 }
 
-/// The versions of a kind by name, with their schemas where those can be used.
-type Versions = Vec<(String, Option<Schema>)>;
+/// The versions of a kind by name, compiled where that is possible. There may be hundreds of definitions with
+/// large schemas, so everybody shares one.
+type Versions = Vec<(String, Option<Arc<CustomResource>>)>;
 
 /// One version of a custom kind.
 pub struct Custom {
-    own: CustomResource,
-    stored: CustomResource,
+    own: Arc<CustomResource>,
+    stored: Arc<CustomResource>,
+    /// Changes whenever the schema does.
+    digest: String,
     columns: Vec<(Column, Option<Template>)>,
     /// Labels a selector may name, and where their values are.
     selectable: Vec<(Arc<str>, String)>,
@@ -119,10 +123,10 @@ impl Custom {
         let versions = definition.list_at(&["spec", "versions"]).iter();
         let name = |version: &Value| version.str_at(&["name"]).map(str::to_owned);
         let schemas = versions.clone().filter_map(name).map(|name| {
-            let schema = CustomResource::compile(definition, &name).map(|own| own.schema);
-            (name, schema)
+            let own = CustomResource::compile(definition, &name).map(Arc::new);
+            (name, own)
         });
-        let schemas = Arc::new(schemas.collect());
+        let schemas: Arc<Versions> = Arc::new(schemas.collect());
         versions
             .filter(|version| version.bool_at(&["served"]) == Some(true))
             .filter_map(|version| {
@@ -139,8 +143,10 @@ impl Custom {
         (converters, versions): (&Converters, &Arc<Versions>),
     ) -> Option<Served> {
         let name = version.str_at(&["name"])?;
-        let own = CustomResource::compile(definition, name)?;
-        let stored = CustomResource::compile(definition, &storage.version)?;
+        let compiled = |name: &str| {
+            versions.iter().find(|(own, _)| own == name).and_then(|(_, own)| own.clone())
+        };
+        let (own, stored) = (compiled(name)?, compiled(&storage.version)?);
         let accepted = definition.at(&["status", "acceptedNames"]);
         let names = accepted.filter(|n| n.str_at(&["plural"]).is_some_and(|p| !p.is_empty()));
         let names = names.or_else(|| definition.at(&["spec", "names"]))?;
@@ -175,6 +181,7 @@ impl Custom {
             versions: versions.clone(),
             converters: converters.clone(),
             rules: SchemaRules::default(),
+            digest: digest(version.get("schema")),
             stored,
             own,
         };
@@ -203,6 +210,11 @@ impl Custom {
     pub fn schema(&self) -> &Schema {
         &self.own.schema
     }
+}
+
+fn digest(schema: Option<&Value>) -> String {
+    let text = schema.map(Value::to_string).unwrap_or_default();
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The warning of a deprecated version, which names a better one if there is one.
@@ -419,12 +431,13 @@ impl Strategy for Custom {
 
     fn schema_of(&self, gvk: &Gvk) -> Option<Cursor<'_>> {
         let named = self.versions.iter().find(|(name, _)| *name == gvk.version);
-        let schema = named.and_then(|(_, schema)| schema.as_ref()).unwrap_or(&self.own.schema);
+        let version = named.and_then(|(_, own)| own.as_ref()).unwrap_or(&self.own);
+        let schema = &version.schema;
         Some(Cursor::alone(schema))
     }
 
     fn knows_version(&self, version: &GroupVersion) -> bool {
-        let known = |(name, _): &(String, Option<Schema>)| *name == version.version;
+        let known = |(name, _): &(String, Option<Arc<CustomResource>>)| *name == version.version;
         version.group == self.own.group && self.versions.iter().any(known)
     }
 
@@ -450,5 +463,9 @@ impl Strategy for Custom {
 
     fn custom_schema(&self) -> Option<&Schema> {
         Some(self.schema())
+    }
+
+    fn schema_digest(&self) -> Option<&str> {
+        Some(&self.digest)
     }
 }

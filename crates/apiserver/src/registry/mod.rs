@@ -199,6 +199,8 @@ pub type Remotes = BTreeMap<(String, String), Arc<Remote>>;
 #[derive(Default)]
 pub struct Snapshot {
     resources: HashMap<(String, String, String), Arc<Served>>,
+    /// The same in order of group, version and name.
+    ordered: Vec<Arc<Served>>,
     /// Groups in discovery order; versions in order of preference.
     groups: Vec<(String, Vec<String>)>,
     /// What other servers answer for, by group and version.
@@ -247,13 +249,11 @@ impl Snapshot {
 
     /// The resources of a group version, by name.
     pub fn resources(&self, group: &str, version: &str) -> Vec<&Arc<Served>> {
-        let mut found: Vec<_> = self
-            .resources
-            .values()
-            .filter(|served| served.gvk.group == group && served.gvk.version == version)
-            .collect();
-        found.sort_by(|a, b| a.plural.cmp(&b.plural));
-        found
+        let of = |served: &Arc<Served>| {
+            (served.gvk.group.as_str(), served.gvk.version.as_str()).cmp(&(group, version))
+        };
+        let from = self.ordered.partition_point(|served| of(served).is_lt());
+        self.ordered[from..].iter().take_while(|served| of(served).is_eq()).collect()
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
@@ -378,6 +378,7 @@ fn publish(table: &Table, generation: u64) -> Snapshot {
             .iter()
             .map(|(key, served)| (key.clone(), served.clone()))
             .collect(),
+        ordered: table.resources.values().cloned().collect(),
         groups: groups.into_iter().map(|(_, group, versions)| (group, versions)).collect(),
         remotes: table.remotes.clone(),
         generation,

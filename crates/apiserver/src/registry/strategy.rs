@@ -102,6 +102,11 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
+    /// Something that changes whenever that schema does, where it is known without reading all of it.
+    fn schema_digest(&self) -> Option<&str> {
+        None
+    }
+
     /// An object that says nothing, as bookmarks carry it.
     fn empty(&self, gvk: &Gvk) -> Value {
         json!({"kind": gvk.kind, "apiVersion": gvk.api_version(), "metadata": {}})

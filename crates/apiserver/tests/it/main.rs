@@ -8,6 +8,7 @@ mod announce;
 mod audit;
 mod connect;
 mod conversion;
+mod definitions;
 mod events;
 mod flow;
 mod hostile;

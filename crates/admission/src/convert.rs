@@ -5,7 +5,6 @@ use karmada_api::work::{self, v1alpha1};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::field::quote;
 use karmada_apimachinery::object::ObjectExt;
-use serde::Serialize;
 use serde_json::json;
 
 /// Converts a binding; other objects and versions are refused.
@@ -33,11 +32,11 @@ pub fn convert(object: &Value, to: &str) -> Result<Value, String> {
     }
 }
 
-fn through<From: Kind, To: Serialize + for<'a> std::convert::From<&'a From>>(
+fn through<From: Kind, To: Kind + for<'a> std::convert::From<&'a From>>(
     object: &Value,
 ) -> Result<Value, String> {
-    let source: From = serde_json::from_value(object.clone()).map_err(|e| e.to_string())?;
-    serde_json::to_value(To::from(&source)).map_err(|e| e.to_string())
+    let source: From = From::from_value(object.clone()).map_err(|e| e.to_string())?;
+    To::from(&source).to_value().map_err(|e| e.to_string())
 }
 
 /// Answers a ConversionReview.

@@ -22,13 +22,12 @@ pub(crate) fn decode<K: Kind>(object: &Value) -> Result<K, Denial> {
     if let Some(message) = mismatch.find(schema_of::<K>(), object, MAX_DEPTH) {
         return Err(Denial::unreadable(message));
     }
-    K::deserialize(object).map_err(|error| Denial::unreadable(error.to_string()))
+    K::from_value(object.clone()).map_err(|error| Denial::unreadable(error.to_string()))
 }
 
 /// Writes `kind` back as the original's encoder would have done after reading `original`.
 pub(crate) fn encode<K: Kind>(kind: &K, original: &Value) -> Result<Value, Denial> {
-    let mut object =
-        serde_json::to_value(kind).map_err(|error| Denial::internal(error.to_string()))?;
+    let mut object = kind.to_value().map_err(|error| Denial::internal(error.to_string()))?;
     restore_absence(schema_of::<K>(), Some(original), &mut object, MAX_DEPTH);
     Ok(object)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use karmada_apimachinery::Value;
+use karmada_apimachinery::readable::Readable;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{Described, Time, go_package, text, wire};
@@ -135,7 +136,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: T
 
 /// Names of a kind as the API serves it.
 pub trait Kind:
-    Serialize + for<'de> Deserialize<'de> + Described + Clone + Send + Sync + 'static
+    Serialize + for<'de> Deserialize<'de> + Readable + Described + Clone + Send + Sync + 'static
 {
     const GROUP: &'static str;
     const VERSION: &'static str;
@@ -145,6 +146,10 @@ pub trait Kind:
 
     fn metadata(&self) -> &ObjectMeta;
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
+    /// Reads a tree. Like writing one, it is compiled once, here.
+    fn from_value(value: Value) -> serde_json::Result<Self>;
+    fn to_value(&self) -> serde_json::Result<Value>;
 
     fn api_version() -> String {
         format!("{}/{}", Self::GROUP, Self::VERSION)
@@ -188,7 +193,17 @@ macro_rules! kinds {
             fn metadata_mut(&mut self) -> &mut $crate::meta::ObjectMeta {
                 &mut self.metadata
             }
+            #[inline(never)]
+            fn from_value(value: karmada_apimachinery::Value) -> serde_json::Result<Self> {
+                serde_json::from_value(value)
+            }
+            #[inline(never)]
+            fn to_value(&self) -> serde_json::Result<karmada_apimachinery::Value> {
+                serde_json::to_value(self)
+            }
         }
+
+        karmada_apimachinery::readable!($name);
 
         impl $name {
             /// An object of this kind with the given metadata and everything else at its zero value.

@@ -17,6 +17,7 @@ pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
+pub mod readable;
 pub mod schema;
 pub mod selector;
 pub mod status;

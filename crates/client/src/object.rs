@@ -10,9 +10,9 @@ use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectMutExt;
+use karmada_apimachinery::readable::Readable;
 use karmada_handover::{Shown, with_version};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 /// Reference to an owner in `metadata.ownerReferences`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -152,12 +152,12 @@ impl Object {
     }
 
     /// Reads the object as a type of its own, without keeping the result.
-    pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+    pub fn read<T: Readable>(&self) -> serde_json::Result<T> {
         match self.version_at {
-            None => serde_json::from_slice(&self.bytes),
+            None => T::from_text(&self.bytes),
             Some(at) => {
                 let text = with_version(&self.bytes, at, &self.meta.resource_version);
-                serde_json::from_slice(&text)
+                T::from_text(&text)
             }
         }
     }
@@ -172,7 +172,7 @@ impl Object {
 
     /// Reads the object as a type of its own. The first type asked for is kept, so that asking
     /// again costs nothing; other types are read anew every time.
-    pub fn typed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> serde_json::Result<Arc<T>> {
+    pub fn typed<T: Readable>(&self) -> serde_json::Result<Arc<T>> {
         if let Some(kept) = self.parsed.get().and_then(|kept| kept.clone().downcast().ok()) {
             return Ok(kept);
         }

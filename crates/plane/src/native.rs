@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use karmada_admission::{cluster, registry};
 use karmada_api::cluster::Cluster;
 use karmada_api::features::Gates;
+use karmada_api::meta::Kind as _;
 use karmada_api::native::{API_SERVICES, NativeResource, RESOURCES};
 use karmada_api::search::ResourceRegistry;
 use karmada_apimachinery::decode::{Problems, unknown_fields};
@@ -149,13 +150,13 @@ impl KindRules for Clusters {
 struct Registries;
 
 fn read_registry(object: &Value) -> Result<ResourceRegistry, String> {
-    serde_json::from_value(object.clone()).map_err(|error| error.to_string())
+    ResourceRegistry::from_value(object.clone()).map_err(|error| error.to_string())
 }
 
 impl KindRules for Registries {
     fn canonical(&self, object: &Value) -> Result<Value, String> {
         let registry = read_registry(object)?;
-        serde_json::to_value(registry).map_err(|error| error.to_string())
+        registry.to_value().map_err(|error| error.to_string())
     }
 
     fn prepare_create(&self, object: &mut Value) {

@@ -85,11 +85,13 @@ async fn charge_one(
 }
 
 async fn write(quotas: &Api, quota: &FederatedResourceQuota) -> Result<(), Error> {
-    let object = serde_json::to_value(quota).unwrap_or(Value::Null);
+    let object = quota.to_value().unwrap_or(Value::Null);
     quotas.update_subresource(&object, "status").await.map(drop)
 }
 
 async fn read(quotas: &Api, name: &str) -> Result<Option<FederatedResourceQuota>, Status> {
     let found = quotas.find(name).await.map_err(Status::internal)?;
-    found.map(|object| serde_json::from_value(object).map_err(Status::internal)).transpose()
+    found
+        .map(|object| FederatedResourceQuota::from_value(object).map_err(Status::internal))
+        .transpose()
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use karmada_api::policy::{Placement, ReplicaSchedulingType};
 use karmada_api::work::ResourceBindingSpec;
+use karmada_apimachinery::readable::Readable as _;
 
 use crate::snapshot::Snapshot;
 use crate::{Config, Subject};
@@ -107,7 +108,7 @@ pub(crate) fn is_duplicated(placement: &Placement) -> bool {
 /// cannot be read counts as unchanged.
 fn placement_changed(placement: &Placement, applied: Option<&str>, observed: &str) -> bool {
     let Some(applied) = applied.filter(|json| !json.is_empty()) else { return true };
-    let Ok(applied) = serde_json::from_str::<Placement>(applied) else { return false };
+    let Ok(applied) = Placement::from_text(applied.as_bytes()) else { return false };
     if applied == *placement {
         return false;
     }

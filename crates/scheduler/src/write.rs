@@ -10,6 +10,7 @@ use karmada_api::scopes::Binding;
 use karmada_api::wire::Time;
 use karmada_api::work::TargetCluster;
 use karmada_api::{annotations, conditions, event_reason};
+use karmada_apimachinery::readable::Readable as _;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Error, Patch, PatchOptions};
 use karmada_runtime::{ObjectKey, ObjectReference};
@@ -245,7 +246,7 @@ fn object_patch<B: Binding>(binding: &B, targets: &[TargetCluster]) -> Option<Va
     let placement = spec.placement.as_ref()?;
     let applied = metadata.annotations.get(annotations::APPLIED_PLACEMENT);
     let same = |text: &String| {
-        serde_json::from_str::<Placement>(text).is_ok_and(|applied| applied == *placement)
+        Placement::from_text(text.as_bytes()).is_ok_and(|applied| applied == *placement)
     };
     // The version makes sure that an eviction in the meantime is not undone.
     let mut patch = json!({"metadata": {"resourceVersion": metadata.resource_version}});

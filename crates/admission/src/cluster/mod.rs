@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use karmada_api::cluster::{Cluster, ClusterStatus, ResourceModel, ResourceModelRange};
 use karmada_api::core::{Quantity, TaintEffect};
 use karmada_api::features::{Gate, Gates};
+use karmada_api::meta::Kind as _;
 use karmada_api::wire::{Time, Uint};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt;
@@ -103,7 +104,7 @@ fn close_models(models: &mut [ResourceModel]) {
 
 /// The object as it is stored.
 pub fn encode(cluster: &Cluster) -> Value {
-    let mut object = serde_json::to_value(cluster).unwrap_or_default();
+    let mut object = cluster.to_value().unwrap_or_default();
     object.set(&["apiVersion"], "cluster.karmada.io/v1alpha1");
     object.set(&["kind"], "Cluster");
     object

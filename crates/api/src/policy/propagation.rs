@@ -295,3 +295,6 @@ impl PropagationSpec {
         self.priority.unwrap_or_default()
     }
 }
+
+// Kept as text in an annotation of bindings.
+karmada_apimachinery::readable!(Placement);

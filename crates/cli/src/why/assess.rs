@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::explain::{Explanation, Scheduling};
+use karmada_api::meta::Kind;
 use karmada_api::policy::{
     ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
 };
@@ -160,13 +161,13 @@ pub(crate) fn assess(evidence: &Evidence) -> Result<Report> {
     Ok(report)
 }
 
-fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
-    serde_json::from_value(value.clone()).map_err(|error| {
+fn read<T: Kind>(value: &Value) -> Result<T> {
+    T::from_value(value.clone()).map_err(|error| {
         Error::Message(format!("understand {} {}: {error}", value.kind(), value.name()))
     })
 }
 
-fn read_all<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>> {
+fn read_all<T: Kind>(values: &[Value]) -> Result<Vec<T>> {
     values.iter().map(read).collect()
 }
 

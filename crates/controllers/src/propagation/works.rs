@@ -75,7 +75,7 @@ fn patch(from: &Value, to: &Value) -> Value {
 }
 
 fn to_value(work: &Work) -> serde_json::Result<Value> {
-    let mut value = serde_json::to_value(work)?;
+    let mut value = work.to_value()?;
     value.set(&["apiVersion"], Work::api_version());
     value.set(&["kind"], Work::KIND);
     Ok(value)
@@ -104,6 +104,8 @@ pub(crate) struct WorkView {
     pub(crate) spec: ViewSpec,
     pub(crate) status: WorkStatus,
 }
+
+karmada_apimachinery::readable!(WorkView);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

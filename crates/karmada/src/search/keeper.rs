@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::cluster::Cluster;
+use karmada_api::meta::Kind;
 use karmada_api::search::ResourceRegistry;
 use karmada_apimachinery::gvk::{Gvk, Gvr};
 use karmada_apiserver::Handle;
@@ -13,7 +14,6 @@ use karmada_client::Object;
 use karmada_controllers::members::{Dial, Limits, Member, Members};
 use karmada_runtime::{Informer, InformerSpec, Manager};
 use parking_lot::RwLock;
-use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use super::feed::Feed;
@@ -217,7 +217,7 @@ impl Keeper {
 }
 
 /// Everything an informer has, as its type. What cannot be read is nobody's wish.
-fn typed<K: DeserializeOwned + Send + Sync + 'static>(informer: &Informer) -> Vec<Arc<K>> {
+fn typed<K: Kind>(informer: &Informer) -> Vec<Arc<K>> {
     let read = |object: Arc<Object>| object.typed::<K>().ok();
     informer.cache().list().into_iter().filter_map(read).collect()
 }

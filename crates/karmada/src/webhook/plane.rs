@@ -80,7 +80,7 @@ impl Plane {
     ) -> Result<Written> {
         let mut quota = quota.clone();
         quota.status.overall_used.clone_from(&used.overall_used);
-        let object: Value = serde_json::to_value(&quota).unwrap_or_default();
+        let object: Value = quota.to_value().unwrap_or_default();
         let api = self.client.api(&gvr::<FederatedResourceQuota>()).namespaced(&used.namespace);
         match api.update_subresource(&object, "status").await {
             Ok(_) => Ok(Written::Done),
@@ -107,7 +107,7 @@ fn gvr<K: Kind>() -> Gvr {
     Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
 }
 
-fn typed<K: Kind + Clone + Send + Sync + 'static>(objects: &[Arc<Object>]) -> Vec<K> {
+fn typed<K: Kind>(objects: &[Arc<Object>]) -> Vec<K> {
     let read = |object: &Arc<Object>| match object.typed::<K>() {
         Ok(kind) => Some((*kind).clone()),
         Err(error) => {

@@ -79,6 +79,8 @@ pub(crate) struct View {
     status: ViewStatus,
 }
 
+karmada_apimachinery::readable!(View);
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ViewSpec {

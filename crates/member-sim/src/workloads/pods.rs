@@ -35,6 +35,8 @@ struct Body {
     status: PodStatus,
 }
 
+karmada_apimachinery::readable!(Body);
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSpec {

@@ -455,7 +455,7 @@ impl Ctx {
 }
 
 fn to_value(work: &Work) -> Value {
-    serde_json::to_value(work).unwrap_or_default()
+    work.to_value().unwrap_or_default()
 }
 
 /// Several errors in one line, as Go's aggregate prints them: each message once.

@@ -117,7 +117,7 @@ impl Ctx {
                     if found.is_none() && existing.is_none() {
                         return Err(Error::Attach(error));
                     }
-                    existing = found.map(serde_json::from_value).transpose()?;
+                    existing = found.map(ResourceBinding::from_value).transpose()?;
                 }
                 Err(error) => return Err(Error::Attach(error)),
             }
@@ -150,7 +150,7 @@ impl Ctx {
                 Ok(_) => return Ok(true),
                 Err(error) if error.is_conflict() || error.is_not_found() => {
                     let found = api.find(attached.name()).await.map_err(Error::List)?;
-                    existing = found.map(serde_json::from_value).transpose()?;
+                    existing = found.map(ResourceBinding::from_value).transpose()?;
                 }
                 Err(error) => return Err(Error::Attach(error)),
             }
@@ -197,7 +197,7 @@ fn is_newer_version_only(updated: &ResourceBinding, existing: &ResourceBinding) 
 }
 
 fn to_value(binding: &ResourceBinding) -> Result<Value, Error> {
-    let mut value = serde_json::to_value(binding)?;
+    let mut value = binding.to_value()?;
     value.set(&["apiVersion"], ResourceBinding::api_version());
     value.set(&["kind"], ResourceBinding::KIND);
     Ok(value)

@@ -323,7 +323,7 @@ impl Detector {
                         // The namespace is not there (any more).
                         return Err(Error::WriteBinding(error));
                     }
-                    let typed = found.map(serde_json::from_value).transpose();
+                    let typed = found.map(B::from_value).transpose();
                     existing = typed.map_err(Error::Decode)?;
                 }
                 Err(error) => return Err(Error::WriteBinding(error)),
@@ -396,7 +396,7 @@ fn differs_beyond_version<B: Binding + PartialEq>(updated: &B, existing: &B) -> 
 }
 
 pub(crate) fn to_value<K: karmada_api::Kind>(object: &K) -> Result<Value, Error> {
-    let mut value = serde_json::to_value(object).map_err(Error::Decode)?;
+    let mut value = object.to_value().map_err(Error::Decode)?;
     value.set(&["apiVersion"], K::api_version());
     value.set(&["kind"], K::KIND);
     Ok(value)

@@ -17,6 +17,8 @@ pub(super) struct Service {
     pub(super) spec: ServiceSpec,
 }
 
+karmada_apimachinery::readable!(Service);
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ServiceSpec {

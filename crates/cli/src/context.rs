@@ -140,7 +140,13 @@ pub(crate) fn check_clusters(wanted: &[String], known: &[String]) -> Result<()> 
 
 /// The kubeconfig of the flag, else of `$KUBECONFIG` (a list), else of the home directory, if there is any.
 pub(crate) fn load_kubeconfig(flag: Option<&std::path::Path>) -> Result<Option<Kubeconfig>> {
-    let read = |path: &std::path::Path| Kubeconfig::read_from(path).map_err(unreadable);
+    let read = |path: &std::path::Path| {
+        if !path.exists() {
+            let why = format!("the kubeconfig {} does not exist", path.display());
+            return Err(Error::Message(why));
+        }
+        Kubeconfig::read_from(path).map_err(unreadable)
+    };
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
         return read(&at_home(path)).map(Some);
     }
@@ -198,6 +204,7 @@ pub(crate) async fn to_config(
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
     let config =
         kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unreadable)?;
+    crate::error::note_server(&config.cluster_url);
     Ok(config)
 }
 

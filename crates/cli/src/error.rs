@@ -1,5 +1,7 @@
 //! What a command can fail with, and how that reads on a terminal: in the words of kubectl.
 
+use std::sync::Mutex;
+
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{ApiError, Error as ClientError};
 
@@ -170,11 +172,24 @@ pub(crate) fn describe(error: &ClientError) -> String {
     }
 }
 
+/// The server that is being asked, for errors that are about reaching it.
+static SERVER: Mutex<String> = Mutex::new(String::new());
+
+/// Remembers which server is asked from now on.
+pub(crate) fn note_server(url: &http::Uri) {
+    if let (Ok(mut server), Some(authority)) = (SERVER.lock(), url.authority()) {
+        *server = authority.to_string();
+    }
+}
+
 fn describe_transport(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let text = chain(error);
     if text.contains("refused") {
-        return "The connection to the server was refused - did you specify the right host or port?"
-            .to_owned();
+        let server = SERVER.lock().map(|server| server.clone()).unwrap_or_default();
+        let server = if server.is_empty() { server } else { format!("{server} ") };
+        return format!(
+            "The connection to the server {server}was refused - did you specify the right host or port?"
+        );
     }
     format!("Unable to connect to the server: {text}")
 }

@@ -56,15 +56,18 @@ impl Resources {
 
     /// The resource of an object read from a file.
     pub(crate) async fn of_kind(&self, gvk: &Gvk) -> Result<ApiResource> {
-        let found = self.discovery.resource_of(gvk).await?;
-        found.ok_or_else(|| {
-            Error::Message(format!(
-                "resource mapping not found: no matches for kind \"{}\" in version \"{}\"\n\
-                 ensure CRDs are installed first",
-                gvk.kind,
-                gvk.api_version()
-            ))
-        })
+        if let Some(found) = self.discovery.resource_of(gvk).await? {
+            return Ok(found);
+        }
+        let known = self.all().await.unwrap_or_default();
+        let alike = known.iter().filter(|own| own.gvr.group == gvk.group);
+        let hint = did_you_mean(&gvk.kind, alike.map(|own| own.kind.as_str()));
+        Err(Error::Message(format!(
+            "resource mapping not found: no matches for kind \"{}\" in version \"{}\"{hint}\n\
+             ensure CRDs are installed first",
+            gvk.kind,
+            gvk.api_version()
+        )))
     }
 
     /// Resolves `TYPE[,TYPE…] [NAME…]` and `TYPE/NAME…`; categories such as `all` stand for their members.

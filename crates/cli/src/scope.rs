@@ -5,6 +5,7 @@ use std::str::FromStr;
 use crate::context::{Context, Server, check_clusters, cluster_names};
 use crate::error::{Error, Result};
 use crate::output;
+use crate::suggest::did_you_mean;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Scope {
@@ -22,7 +23,10 @@ impl FromStr for Scope {
             "karmada" => Ok(Self::Karmada),
             "members" => Ok(Self::Members),
             "all" => Ok(Self::All),
-            _ => Err(format!("not support OperationScope: {text}")),
+            other => {
+                let hint = did_you_mean(other, ["karmada", "members", "all"]);
+                Err(format!("not support OperationScope: {text}{hint}"))
+            }
         }
     }
 }

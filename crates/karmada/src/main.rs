@@ -27,6 +27,7 @@ mod webhook;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -86,7 +87,18 @@ enum Command {
     Webhook(webhook::Args),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line for whoever typed it, whatever their shell says about backtraces.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
     if let Some((program, arguments)) = names::command_line(std::env::args_os()) {
         return command_line(program, arguments);
     }

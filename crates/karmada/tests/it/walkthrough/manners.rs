@@ -9,6 +9,12 @@ use super::shell::{Space, Terminal, deployment, policy, steady};
 fn mistakes_are_answered_as_people_know_it() {
     let Some(space) = Space::new("mistakes") else { return };
     space.write("deploy.yaml", &deployment("nginx", 1));
+    space.write("polcy.yaml", &policy("nginx", "{}").replace("Policy\n", "Polcy\n"));
+    // Nobody listens on the first port.
+    space.write(
+        "nowhere.yaml",
+        "{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}], users: [{name: a, user: {}}], contexts: [{name: a, context: {cluster: a, user: a}}]}",
+    );
     let version = space.ok("kubectl karmada version");
     assert!(
         version.starts_with("kubectl karmada version: version.Info{GitVersion:\"v"),
@@ -75,6 +81,22 @@ fn mistakes_are_answered_as_people_know_it() {
         (
             "karmadactl apply -k overlays",
             "error: kustomizations are not rendered here; let kubectl or kustomize do that and pass the result on:\n  kubectl kustomize overlays | karmadactl apply -f -\n",
+        ),
+        (
+            "karmadactl --kubeconfig nosuch get pods",
+            "error: the kubeconfig nosuch does not exist\n",
+        ),
+        (
+            "karmadactl --kubeconfig nowhere.yaml get pods",
+            "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n",
+        ),
+        (
+            "karmadactl apply -f polcy.yaml",
+            "error: resource mapping not found: no matches for kind \"PropagationPolcy\" in version \"policy.karmada.io/v1alpha1\" (did you mean \"PropagationPolicy\"?)\nensure CRDs are installed first\n",
+        ),
+        (
+            "karmadactl get pods -s member",
+            "error: invalid argument \"member\" for \"-s, --operation-scope\" flag: not support OperationScope: member (did you mean \"members\"?)\nSee 'karmadactl get --help' for usage.\n",
         ),
         (
             "karmadactl why deploy/nosuch",

@@ -1,12 +1,12 @@
-//! client-go: a shared informer with the default feature gates, writes in protobuf and leader
-//! election, by a small Go program that is compiled where Go is present.
+//! client-go: typed and dynamic informers with the default feature gates, writes in protobuf, server-side apply
+//! and leader election, by a small Go program that is compiled where Go is present.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::server::{Server, text};
 
-// Shows: NEG-2, WATCH-3, OPS-1
+// Shows: NEG-2, WATCH-3, OPS-1, SSA-1, SSA-2, SSA-5, SSA-6
 #[test]
 fn client_go_informs_and_elects() {
     let Some(program) = Program::build() else { return };

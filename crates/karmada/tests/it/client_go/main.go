@@ -1,4 +1,4 @@
-// Uses the server as programs written in Go do: an informer with the default feature gates
+// Uses the server as programs written in Go do: informers with the default feature gates
 // (streaming lists), typed writes in protobuf, and two leader electors over one Lease.
 // Each promise is a function; the first one broken ends the program.
 package main
@@ -47,6 +47,8 @@ func main() {
 	must("create the namespace", err)
 
 	informerFollowsWrites(ctx, clients)
+	managersOwnWhatTheyApply(ctx, clients)
+	unknownKindsAreFollowed(ctx, config)
 	leadershipMovesOn(ctx, config)
 	must("delete the namespace", clients.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
 	fmt.Println("ok")

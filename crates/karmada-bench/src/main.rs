@@ -2,6 +2,7 @@
 //! with each other, not with those of another day.
 
 mod allocations;
+mod apiserver;
 mod cores;
 mod far;
 mod members;
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Subject {
+    /// Ours beside a real kube-apiserver: requests, lists, watches, memory, start
+    Apiserver(apiserver::Args),
     /// Scheduling, policy lookup and rendering, without any I/O
     Cores(cores::Args),
     /// Simulated members: idle, full of pods, joined by the thousand, registered
@@ -34,6 +37,7 @@ enum Subject {
 fn main() -> anyhow::Result<()> {
     allocations::begin();
     match Cli::parse().subject {
+        Subject::Apiserver(args) => apiserver::run(args),
         Subject::Cores(args) => cores::run(args),
         Subject::Members(args) => members::run(args),
         Subject::Propagation(args) => propagation::run(args),

@@ -47,7 +47,12 @@ pub(crate) fn peak_rss_mb() -> Option<u64> {
 
 /// The memory the process has now, in kilobytes.
 pub(crate) fn rss_kb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    rss_kb_of_process(std::process::id())
+}
+
+/// The same of another process.
+pub(crate) fn rss_kb_of_process(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or_default()
 }
@@ -61,7 +66,12 @@ pub(crate) fn thread_time() -> Duration {
 
 /// Processor time of this process so far: everything it runs, load and members included.
 pub(crate) fn cpu_seconds() -> f64 {
-    cpu_seconds_in(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default())
+    cpu_seconds_of_process(std::process::id())
+}
+
+/// The same of another process.
+pub(crate) fn cpu_seconds_of_process(pid: u32) -> f64 {
+    cpu_seconds_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default())
 }
 
 /// Processor time of the threads of this name so far.

@@ -17,6 +17,8 @@ use crate::table::{cpu_seconds, peak_rss_mb, rss_kb};
 const SHARE: usize = 50;
 /// How long all pods together may take.
 const PATIENCE: Duration = Duration::from_secs(1800);
+/// How often each of many members is asked how far it is: asking must not be the load.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// One Deployment of 100 replicas in a member of its own, as `kubectl create deploy` makes it.
 pub(super) async fn measure_one(args: &Args) -> anyhow::Result<()> {
@@ -24,7 +26,7 @@ pub(super) async fn measure_one(args: &Args) -> anyhow::Result<()> {
     settle(std::slice::from_ref(&member)).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (cpu, began) = (cpu_seconds(), Instant::now());
-    bring_up(&member, 100, 100).await?;
+    bring_up(&member, 100, 100, Duration::from_millis(20)).await?;
     let took = format!("{:.2}", began.elapsed().as_secs_f64());
     print(&[
         row("100 replicas ready, s", took, "≤ 2"),
@@ -49,7 +51,8 @@ pub(super) async fn measure(args: &Args) -> anyhow::Result<()> {
         row("started, MB", mb(), ""),
     ];
     let (cpu, began) = (cpu_seconds(), Instant::now());
-    try_join_all(members.iter().map(|member| bring_up(member, args.pods, SHARE))).await?;
+    let all = members.iter().map(|member| bring_up(member, args.pods, SHARE, LOOK_AGAIN));
+    try_join_all(all).await?;
     let took = began.elapsed().as_secs_f64();
     // A pod is created, bound, and running.
     let transitions = (count * args.pods * 3) as f64;
@@ -61,12 +64,13 @@ pub(super) async fn measure(args: &Args) -> anyhow::Result<()> {
         row("memory, MB", mb(), "≤ 2,048"),
         row("peak memory, MB", peak_rss_mb().unwrap_or_default(), ""),
     ]);
+    crate::allocations::report();
     print(&rows);
     Ok(())
 }
 
 /// Creates Deployments and waits until all their pods are ready.
-async fn bring_up(member: &Sim, pods: usize, share: usize) -> anyhow::Result<()> {
+async fn bring_up(member: &Sim, pods: usize, share: usize, pause: Duration) -> anyhow::Result<()> {
     let api = member.client().api(&Gvr::new("apps", "v1", "deployments")).namespaced("default");
     let mut names = Vec::new();
     for index in 0..pods.div_ceil(share) {
@@ -78,7 +82,7 @@ async fn bring_up(member: &Sim, pods: usize, share: usize) -> anyhow::Result<()>
     for (name, wanted) in names {
         while api.get(&name).await?.i64_at(&["status", "readyReplicas"]) != Some(wanted) {
             anyhow::ensure!(Instant::now() < deadline, "{name} in {} is not ready", member.name());
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(pause).await;
         }
     }
     Ok(())

@@ -109,6 +109,7 @@ async fn cold_start(
     let (cpu, writes) = (cpu_seconds() - cpu, between(&writes, &plane.writes().await?));
     let members = Elsewhere::cpu_seconds() - members;
     let peak = peak_rss_mb().unwrap_or_default() as f64;
+    crate::allocations::report();
     let (all, events) = (sum(&writes, |_| true), sum(&writes, |what| what.contains(" events ")));
     let failed = sum(&writes, |what| !what.ends_with(" 200") && !what.ends_with(" 201"));
     let each = |count: u64| count as f64 / pairs;

@@ -213,6 +213,12 @@ impl Run<'_> {
             if world.bindings.is_empty() && !works.iter().any(is_left) {
                 break;
             }
+            // Orphans have nobody whose end would be theirs.
+            for binding in world.bindings.iter().map(|binding| binding.value()) {
+                if binding.list_at(&["metadata", "ownerReferences"]).is_empty() {
+                    plane.delete(&reference(&binding), "Background").await;
+                }
+            }
             for work in works.iter().filter(|_| self.is_pull()) {
                 // Nobody else removes the Works of clusters without an agent.
                 if work["metadata"].get("deletionTimestamp").is_some()

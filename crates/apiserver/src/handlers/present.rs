@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::http::body::{self, Body};
 use crate::http::negotiate::{Format, Representation, Shape};
 use crate::http::respond;
-use crate::registry::{Served, Source};
+use crate::registry::{Column, Served, Source};
 
 /// Answers with a stored object, sending the stored bytes where that is possible.
 pub(crate) async fn stored(
@@ -152,16 +152,7 @@ fn ended(object: &Value) -> Option<Value> {
 }
 
 fn column_definitions(served: &Served) -> Value {
-    let definition = |column: crate::registry::Column| {
-        json!({
-            "name": column.name,
-            "type": column.kind,
-            "format": column.format,
-            "description": column.description,
-            "priority": column.priority,
-        })
-    };
-    served.strategy.columns().into_iter().map(definition).collect()
+    served.strategy.columns().into_iter().map(Column::definition).collect()
 }
 
 enum Include {

@@ -40,6 +40,19 @@ pub struct Column {
     pub priority: i64,
 }
 
+impl Column {
+    /// As a Table names it.
+    pub fn definition(self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
+
 /// The steps of one kind in one version. Objects come in the version served up to
 /// [`Strategy::prepare_create`] and in the stored version from there on.
 pub trait Strategy: Send + Sync + 'static {

@@ -145,7 +145,6 @@ async fn what_does_not_agree_is_put_right() {
     assert_eq!(read(&third, &format!("{ADDRESSES}/10.96.0.9")).await.0, 404);
     // Nothing more is to be done.
     let revision = store.revision();
-    tokio::time::sleep(Duration::from_secs(1)).await;
     third.stop();
     builder(config(), store.clone()).start().await.unwrap();
     assert_eq!(store.revision(), revision);

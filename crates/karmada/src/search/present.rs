@@ -10,7 +10,7 @@ use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
 use karmada_apiserver::http::negotiate::{self, Format, Offer, Representation, Shape, Transforms};
 use karmada_apiserver::http::query::Query;
-use karmada_apiserver::registry::Served;
+use karmada_apiserver::registry::{Column, Served};
 use karmada_runtime::Clock;
 
 /// What a request wants its answer to look like.
@@ -134,18 +134,7 @@ impl Presenter {
                 {"name": "Created At", "type": "date", "format": "", "description": "When its cluster created the object.", "priority": 0},
             ]);
         };
-        let columns = served.strategy.columns().into_iter();
-        columns
-            .map(|column| {
-                json!({
-                    "name": column.name,
-                    "type": column.kind,
-                    "format": column.format,
-                    "description": column.description,
-                    "priority": column.priority,
-                })
-            })
-            .collect()
+        served.strategy.columns().into_iter().map(Column::definition).collect()
     }
 
     fn cells(&self, object: &Value) -> Value {

@@ -2,7 +2,6 @@
 //! front of both.
 
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
@@ -10,23 +9,12 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, ListOptions};
 
 use crate::environment::confine;
-use crate::server::{PATIENCE, Server, text};
+use crate::server::{Server, eventually_awaited as eventually, text};
 
 const GROUP: &str = "wardle.example.com";
 
 async fn client(server: &Server) -> Client {
     Client::from_kubeconfig(&server.kubeconfig(), None).await.expect("make a client")
-}
-
-async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 fn definition() -> Value {

@@ -15,7 +15,7 @@ use karmada_store::{Etcd, EtcdOptions, Store as _, Update};
 
 use self::history::{Change, Operation, Outcome};
 use crate::etcd_servers::Servers;
-use crate::server::{PATIENCE, Server};
+use crate::server::{Server, eventually_awaited as eventually};
 
 /// How many writes clients are acknowledged in all while servers come and go; more by
 /// `KARMADA_HISTORY_WRITES`.
@@ -53,17 +53,6 @@ fn config_map(name: &str, value: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value},
     })
-}
-
-async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// The address of whoever leads.

@@ -208,6 +208,21 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
     }
 }
 
+/// The same where asking takes a future.
+pub(crate) async fn eventually_awaited<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    ask: impl Fn() -> F,
+) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// What a finished command printed, for assertions that show it.
 pub(crate) fn text(output: &Output) -> String {
     format!(

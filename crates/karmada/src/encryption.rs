@@ -40,7 +40,7 @@ struct ProviderConfig {
     aesgcm: Option<Keys>,
     aescbc: Option<Keys>,
     identity: Option<Empty>,
-    secretbox: Option<serde_json::Value>,
+    secretbox: Option<Keys>,
     kms: Option<serde_json::Value>,
 }
 
@@ -106,21 +106,21 @@ fn rule(group: Group) -> anyhow::Result<Rule> {
 }
 
 fn provider(config: ProviderConfig) -> anyhow::Result<Provider> {
-    match config {
-        ProviderConfig { aesgcm: Some(keys), aescbc: None, identity: None, .. } => {
+    let ProviderConfig { aesgcm, aescbc, secretbox, identity, kms } = config;
+    ensure!(kms.is_none(), "the provider kms is not available; use aesgcm, aescbc or secretbox");
+    match (aesgcm, aescbc, secretbox, identity) {
+        (Some(keys), None, None, None) => Ok(Provider::AesGcm(read_keys(keys)?)),
+        (None, Some(keys), None, None) => Ok(Provider::AesCbc(read_keys(keys)?)),
+        (None, None, Some(keys), None) => {
             let keys = read_keys(keys)?;
-            Ok(Provider::AesGcm(keys))
+            let short = keys.iter().find(|key| key.bits() != 256);
+            if let Some(key) = short {
+                bail!("the secret of {:?} has {} bits; secretbox needs 256", key.name, key.bits());
+            }
+            Ok(Provider::SecretBox(keys))
         }
-        ProviderConfig { aescbc: Some(keys), aesgcm: None, identity: None, .. } => {
-            Ok(Provider::AesCbc(read_keys(keys)?))
-        }
-        ProviderConfig { identity: Some(Empty {}), aesgcm: None, aescbc: None, .. } => {
-            Ok(Provider::Identity)
-        }
-        ProviderConfig { secretbox: Some(_), .. } | ProviderConfig { kms: Some(_), .. } => {
-            bail!("the providers secretbox and kms are not available; use aesgcm or aescbc")
-        }
-        _ => bail!("every provider is one of aesgcm, aescbc and identity"),
+        (None, None, None, Some(Empty {})) => Ok(Provider::Identity),
+        _ => bail!("every provider is one of aesgcm, aescbc, secretbox and identity"),
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
         assert!(raw.starts_with(b"k8s:enc:aescbc:v1:key1:"), "what was there is encrypted too");
         assert_eq!(store.get(place, None).await.unwrap().unwrap().value, "{}");
         for (from, to, word) in [
-            ("aescbc", "secretbox", "secretbox"),
+            ("aescbc", "kms", "kms"),
             ("aescbc", "rot13", "rot13"),
             (secret.as_str(), "c2hvcnQ=", "key1"),
             ("EncryptionConfiguration", "Policy", "Policy"),

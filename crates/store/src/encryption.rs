@@ -13,6 +13,8 @@ use aws_lc_rs::cipher::{
 };
 use aws_lc_rs::iv::FixedLength;
 use bytes::Bytes;
+use crypto_secretbox::aead::{Aead as _, KeyInit as _};
+use crypto_secretbox::{Key as BoxKey, Nonce as BoxNonce, XSalsa20Poly1305};
 use futures::StreamExt as _;
 use futures::future::{BoxFuture, FutureExt as _};
 use tracing::{error, info};
@@ -23,6 +25,8 @@ use crate::{
 
 const MARK: &[u8] = b"k8s:enc:";
 const IV_LEN: usize = 16;
+const BOX_KEY_LEN: usize = 32;
+const BOX_NONCE_LEN: usize = 24;
 
 /// A way to keep values.
 pub enum Provider {
@@ -30,6 +34,20 @@ pub enum Provider {
     Identity,
     AesGcm(Vec<NamedKey>),
     AesCbc(Vec<NamedKey>),
+    /// XSalsa20 and Poly1305; keys of 32 bytes.
+    SecretBox(Vec<NamedKey>),
+}
+
+impl Provider {
+    /// The cipher's name in stored values, and its keys.
+    fn cipher(&self) -> Option<(&'static str, &[NamedKey])> {
+        match self {
+            Self::Identity => None,
+            Self::AesGcm(keys) => Some(("aesgcm", keys)),
+            Self::AesCbc(keys) => Some(("aescbc", keys)),
+            Self::SecretBox(keys) => Some(("secretbox", keys)),
+        }
+    }
 }
 
 /// A key by which people know it.
@@ -46,6 +64,11 @@ impl NamedKey {
             return Err(Error::io(format!("use the key {name:?}"), std::io::Error::other(why)));
         }
         Ok(Self { name: name.to_owned(), secret })
+    }
+
+    /// How long the secret is.
+    pub fn bits(&self) -> usize {
+        self.secret.len() * 8
     }
 }
 
@@ -141,39 +164,52 @@ fn plain_event(rules: &[Rule], event: Arc<Event>) -> Arc<Event> {
 }
 
 fn seal(rule: &Rule, place: &str, value: &[u8]) -> Result<Bytes> {
-    let failed = |_| {
+    let failed = || {
         Error::io(format!("encrypt the value of {place}"), std::io::Error::other("cipher failed"))
     };
-    let (kind, key) = match rule.providers.first() {
-        Some(Provider::AesGcm(keys)) => ("aesgcm", keys.first()),
-        Some(Provider::AesCbc(keys)) => ("aescbc", keys.first()),
-        Some(Provider::Identity) | None => return Ok(Bytes::copy_from_slice(value)),
+    let Some((kind, keys)) = rule.providers.first().and_then(Provider::cipher) else {
+        return Ok(Bytes::copy_from_slice(value));
     };
-    let Some(key) = key else { return Err(failed(())) };
-    let mut sealed = format!("k8s:enc:{kind}:v1:{}:", key.name).into_bytes();
-    if kind == "aesgcm" {
-        let mut nonce = [0; NONCE_LEN];
-        aws_lc_rs::rand::fill(&mut nonce).map_err(|_| failed(()))?;
-        let mut text = value.to_vec();
-        // What is moved to another place cannot be read there.
-        gcm(key)
-            .and_then(|cipher| {
-                let nonce = Nonce::assume_unique_for_key(nonce);
-                cipher.seal_in_place_append_tag(nonce, Aad::from(place.as_bytes()), &mut text).ok()
-            })
-            .ok_or_else(|| failed(()))?;
-        sealed.extend_from_slice(&nonce);
-        sealed.extend_from_slice(&text);
-    } else {
-        let mut text = value.to_vec();
-        let context = cbc(key)
-            .and_then(|key| PaddedBlockEncryptingKey::cbc_pkcs7(key).ok())
-            .and_then(|cipher| cipher.encrypt(&mut text).ok());
-        let Some(DecryptionContext::Iv128(iv)) = context else { return Err(failed(())) };
-        sealed.extend_from_slice(iv.as_ref());
-        sealed.extend_from_slice(&text);
-    }
-    Ok(sealed.into())
+    let key = keys.first().ok_or_else(failed)?;
+    let sealed = match kind {
+        "aesgcm" => seal_gcm(key, place, value),
+        "aescbc" => seal_cbc(key, value),
+        _ => seal_box(key, value),
+    };
+    let mut stored = format!("k8s:enc:{kind}:v1:{}:", key.name).into_bytes();
+    stored.extend_from_slice(&sealed.ok_or_else(failed)?);
+    Ok(stored.into())
+}
+
+fn seal_gcm(key: &NamedKey, place: &str, value: &[u8]) -> Option<Vec<u8>> {
+    let mut nonce = [0; NONCE_LEN];
+    aws_lc_rs::rand::fill(&mut nonce).ok()?;
+    let mut text = value.to_vec();
+    // What is moved to another place cannot be read there.
+    let aad = Aad::from(place.as_bytes());
+    let unique = Nonce::assume_unique_for_key(nonce);
+    gcm(key)?.seal_in_place_append_tag(unique, aad, &mut text).ok()?;
+    Some([&nonce[..], &text].concat())
+}
+
+fn seal_cbc(key: &NamedKey, value: &[u8]) -> Option<Vec<u8>> {
+    let mut text = value.to_vec();
+    let cipher = PaddedBlockEncryptingKey::cbc_pkcs7(cbc(key)?).ok()?;
+    let DecryptionContext::Iv128(iv) = cipher.encrypt(&mut text).ok()? else { return None };
+    let iv: &[u8; IV_LEN] = iv.as_ref();
+    Some([&iv[..], &text].concat())
+}
+
+fn seal_box(key: &NamedKey, value: &[u8]) -> Option<Vec<u8>> {
+    let mut nonce = [0; BOX_NONCE_LEN];
+    aws_lc_rs::rand::fill(&mut nonce).ok()?;
+    let text = secret_box(key)?.encrypt(BoxNonce::from_slice(&nonce), value).ok()?;
+    Some([&nonce[..], &text].concat())
+}
+
+fn secret_box(key: &NamedKey) -> Option<XSalsa20Poly1305> {
+    let right = key.secret.len() == BOX_KEY_LEN;
+    right.then(|| XSalsa20Poly1305::new(BoxKey::from_slice(&key.secret)))
 }
 
 fn gcm(key: &NamedKey) -> Option<LessSafeKey> {
@@ -202,17 +238,14 @@ fn open(rule: &Rule, place: &str, stored: &Bytes) -> Read {
         return if allowed { Read::Plain(stored.clone(), !today) } else { Read::Unreadable };
     }
     for (rank, provider) in rule.providers.iter().enumerate() {
-        let (kind, keys) = match provider {
-            Provider::Identity => continue,
-            Provider::AesGcm(keys) => ("aesgcm", keys),
-            Provider::AesCbc(keys) => ("aescbc", keys),
-        };
+        let Some((kind, keys)) = provider.cipher() else { continue };
         for (number, key) in keys.iter().enumerate() {
             let mark = format!("k8s:enc:{kind}:v1:{}:", key.name);
             let Some(sealed) = stored.strip_prefix(mark.as_bytes()) else { continue };
             let text = match kind {
                 "aesgcm" => open_gcm(key, place, sealed),
-                _ => open_cbc(key, sealed),
+                "aescbc" => open_cbc(key, sealed),
+                _ => open_box(key, sealed),
             };
             if let Some(text) = text {
                 return Read::Plain(text.into(), rank > 0 || number > 0);
@@ -241,6 +274,11 @@ fn open_cbc(key: &NamedKey, sealed: &[u8]) -> Option<Vec<u8>> {
     let length = cipher.decrypt(&mut text, context).ok()?.len();
     text.truncate(length);
     Some(text)
+}
+
+fn open_box(key: &NamedKey, sealed: &[u8]) -> Option<Vec<u8>> {
+    let (nonce, text) = sealed.split_at_checked(BOX_NONCE_LEN)?;
+    secret_box(key)?.decrypt(BoxNonce::from_slice(nonce), text).ok()
 }
 
 impl Store for Encrypted {

@@ -34,13 +34,14 @@ fn contains(stored: &[u8], text: &str) -> bool {
 
 #[tokio::test]
 async fn values_are_read_by_every_door_and_never_stored_as_they_are() {
-    let made: [fn() -> (Provider, &'static str); 6] = [
+    let made: [fn() -> (Provider, &'static str); 7] = [
         || (Provider::AesGcm(vec![key("one", 32)]), "k8s:enc:aesgcm:v1:one:"),
         || (Provider::AesGcm(vec![key("one", 24)]), "k8s:enc:aesgcm:v1:one:"),
         || (Provider::AesGcm(vec![key("one", 16)]), "k8s:enc:aesgcm:v1:one:"),
         || (Provider::AesCbc(vec![key("one", 32)]), "k8s:enc:aescbc:v1:one:"),
         || (Provider::AesCbc(vec![key("one", 24)]), "k8s:enc:aescbc:v1:one:"),
         || (Provider::AesCbc(vec![key("one", 16)]), "k8s:enc:aescbc:v1:one:"),
+        || (Provider::SecretBox(vec![key("one", 32)]), "k8s:enc:secretbox:v1:one:"),
     ];
     for make in made {
         let (provider, mark) = make();
@@ -88,7 +89,7 @@ async fn keys_are_changed_one_after_the_other() {
     let memory = Memory::new();
     memory.put(SECRET, PLAIN.into(), Expect::Any).await.unwrap();
     let with = |providers| Encrypted::new(Arc::new(memory.clone()), rules(providers));
-    let steps: [(Vec<Provider>, &str, usize); 4] = [
+    let steps: [(Vec<Provider>, &str, usize); 5] = [
         (
             vec![Provider::AesCbc(vec![key("old", 32)]), Provider::Identity],
             "k8s:enc:aescbc:v1:old:",
@@ -100,7 +101,12 @@ async fn keys_are_changed_one_after_the_other() {
             "k8s:enc:aesgcm:v1:new:",
             1,
         ),
-        (vec![Provider::Identity, Provider::AesGcm(vec![key("new", 32)])], PLAIN, 1),
+        (
+            vec![Provider::SecretBox(vec![key("new", 32)]), Provider::AesGcm(vec![key("new", 32)])],
+            "k8s:enc:secretbox:v1:new:",
+            1,
+        ),
+        (vec![Provider::Identity, Provider::SecretBox(vec![key("new", 32)])], PLAIN, 1),
     ];
     for (providers, mark, renewed) in steps {
         let store = with(providers);

@@ -1,5 +1,7 @@
 //! What Karmada's controllers work with.
 
+use std::fmt::Display;
+use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use karmada_api::features::{Gate, Gates};
 use karmada_api::policy::PurgeMode;
 use karmada_interpreter::Interpreter;
-use karmada_runtime::Manager;
+use karmada_runtime::{Controller, Manager, RateLimit};
 
 use crate::explain::Explainers;
 use crate::interpretation::WebhookCaller;
@@ -55,6 +57,8 @@ pub struct Options {
     pub resource_eviction_rate: f64,
     /// `--graceful-eviction-timeout`
     pub graceful_eviction_timeout: Duration,
+    /// `--rate-limiter-*`
+    pub rate_limit: RateLimit,
     /// Workers of each controller; each member has as many again for its own work.
     pub workers: usize,
 }
@@ -81,6 +85,7 @@ impl Default for Options {
             no_execute_taint_eviction_purge_mode: PurgeMode::Gracefully,
             resource_eviction_rate: 0.5,
             graceful_eviction_timeout: Duration::from_secs(600),
+            rate_limit: RateLimit::default(),
             workers: 5,
         }
     }
@@ -118,6 +123,14 @@ impl Context {
             explainers: Explainers::default(),
             lanes: Lanes::default(),
         }
+    }
+
+    /// A controller whose failed work comes back as fast as the flags say.
+    pub(crate) fn controller<K>(&self, name: &'static str) -> Controller<K>
+    where
+        K: Clone + Eq + Hash + Display + Send + Sync + 'static,
+    {
+        Controller::with_limit(name, &self.metrics, self.options.rate_limit.clone())
     }
 }
 

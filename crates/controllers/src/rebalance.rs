@@ -16,7 +16,7 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_apimachinery::patch::merge;
 use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
-use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey};
+use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey};
 
 use crate::context::Context;
 
@@ -45,7 +45,7 @@ fn gvr<K: Kind>() -> Gvr {
 }
 
 pub(crate) fn start(context: &Context) {
-    let controller = Controller::new("workload-rebalancer", &context.metrics);
+    let controller = context.controller("workload-rebalancer");
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
         clock: context.clock.clone(),

@@ -9,7 +9,7 @@ use karmada_apimachinery::gvk::{GroupVersion, Gvr};
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Client, Discovery, Object};
-use karmada_runtime::{Action, Change, Controller, Informer, Queue};
+use karmada_runtime::{Action, Change, Informer, Queue};
 
 use crate::context::Context;
 
@@ -64,7 +64,7 @@ pub(crate) fn start(context: &Context) {
     let gvr = Gvr::new("autoscaling", "v2", "horizontalpodautoscalers");
     let scalers = context.informers.all(&gvr);
     scalers.cache().add_index(BY_TARGET, |scaler| vec![Target::of(scaler).to_string()]);
-    let controller = Controller::new("hpa-scale-target-marker", &context.metrics);
+    let controller = context.controller("hpa-scale-target-marker");
     let queue = controller.queue().clone();
     context.keep(scalers.subscribe(move |change| follow(change, &queue)));
     let ctx = Arc::new(Ctx {

@@ -253,6 +253,7 @@ fn options(args: &Args) -> Options {
             ..Limits::default()
         },
         federated_resource_quota_sync_period: args.federated_resource_quota_sync_period,
+        rate_limit: args.rate_limit.limit(),
         workers: args.concurrent_resourcebinding_syncs,
         ..Options::default()
     };
@@ -284,13 +285,14 @@ mod tests {
         assert_eq!(options(&args).cluster_monitor_grace_period, Duration::from_secs(90));
         let line = "--controllers=*,-remedy,namespace --skipped-propagating-namespaces=a,b \
             --enable-cluster-resource-modeling=false --enable-no-execute-taint-eviction=true \
-            --cluster-api-qps=100 --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
+            --cluster-api-qps=100 --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
         let args = parse(line).unwrap();
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
         assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);
         assert!(!options(&args).enable_cluster_resource_modeling);
         assert!(options(&args).enable_no_execute_taint_eviction);
         assert!((options(&args).member_limits.qps - 100.0).abs() < f64::EPSILON);
+        assert_eq!(options(&args).rate_limit.max, Duration::from_secs(30));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Object};
-use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey, Recorder};
+use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Recorder};
 use serde::Deserialize;
 
 use super::monitor;
@@ -57,8 +57,7 @@ pub(crate) fn start(context: &Context) {
     let works = context.informers.all(&Gvr::new(Work::GROUP, Work::VERSION, Work::PLURAL));
     let bindings = [gvr::<ResourceBinding>(), gvr::<ClusterResourceBinding>()]
         .map(|gvr| context.informers.all(&gvr));
-    let controller =
-        Controller::new("cluster-controller", &context.metrics).workers(context.options.workers);
+    let controller = context.controller("cluster-controller").workers(context.options.workers);
     context.keep(clusters.feed(controller.queue()));
     let queue = controller.queue().clone();
     context.keep(namespaces.subscribe(move |change| {

@@ -9,7 +9,7 @@ use karmada_api::meta::{Condition, Kind as _};
 use karmada_api::remedy::{ClusterConditionOperator, DecisionMatch, Remedy};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::Client;
-use karmada_runtime::{Action, Controller, Informer, ObjectKey};
+use karmada_runtime::{Action, Informer, ObjectKey};
 
 use crate::context::Context;
 
@@ -29,8 +29,7 @@ struct Ctx {
 pub(crate) fn start(context: &Context) {
     let clusters = super::informer(&context.informers);
     let remedies = context.informers.all(&Gvr::new(Remedy::GROUP, Remedy::VERSION, Remedy::PLURAL));
-    let controller =
-        Controller::new("remedy-controller", &context.metrics).workers(context.options.workers);
+    let controller = context.controller("remedy-controller").workers(context.options.workers);
     // Somebody may have changed what is written, too.
     context.keep(clusters.feed(controller.queue()));
     let (queue, known) = (controller.queue().clone(), clusters.clone());

@@ -14,7 +14,7 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Object};
-use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Recorder};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Recorder};
 
 use crate::context::Context;
 
@@ -46,7 +46,7 @@ pub(crate) fn start(context: &Context) {
     let bindings = context.informers.all(&Gvr::new(RBAC, "v1", "clusterrolebindings"));
     let works = context.informers.all(&works_gvr());
     bindings.cache().add_index(BY_ROLE, |binding| vec![role_of(binding)]);
-    let controller = Controller::new("unified-auth-controller", &context.metrics);
+    let controller = context.controller("unified-auth-controller");
     let queue = controller.queue().clone();
     context.keep(clusters.subscribe(move |change| {
         let Change::Applied { old, new } = change else { return };

@@ -18,8 +18,7 @@ use karmada_interpreter::{Interpreter, Operation};
 use karmada_propagation::binding::ForeignOwner;
 use karmada_propagation::{claim, dependencies};
 use karmada_runtime::{
-    Action, Change, Controller, Informer, Informers, ObjectKey, Priority, Queue, Recorder,
-    Subscription,
+    Action, Change, Informer, Informers, ObjectKey, Priority, Queue, Recorder, Subscription,
 };
 use parking_lot::Mutex;
 
@@ -80,8 +79,8 @@ pub(crate) fn start(context: &Context) {
     if !context.gates.is_on(Gate::PropagateDeps) {
         return;
     }
-    let controller = Controller::new("dependencies-distributor", &context.metrics)
-        .workers(context.options.workers);
+    let controller =
+        context.controller("dependencies-distributor").workers(context.options.workers);
     let bindings = context.informers.all(&gvr());
     bindings.cache().add_index(BY_DEPENDENCY, |binding| {
         let text = binding.meta().annotations.get(annotations::DEPENDENCIES);

@@ -13,7 +13,7 @@ use karmada_client::{Client, Object};
 use karmada_propagation::claim;
 use karmada_propagation::overrides::{OverrideError, OverrideIndex, Overrides};
 use karmada_propagation::work;
-use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Priority, Queue};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Priority, Queue};
 use parking_lot::RwLock;
 
 use super::detector::SkippedNamespaces;
@@ -58,8 +58,8 @@ pub(crate) fn start(context: &Context) {
         .inspect_err(|error| tracing::error!(%error, "--skipped-propagating-namespaces is ignored"))
         .or_else(|_| SkippedNamespaces::new(&[]))
         .expect("nothing to skip is a valid list");
-    let controller = Controller::new("namespace-sync-controller", &context.metrics)
-        .workers(context.options.workers);
+    let controller =
+        context.controller("namespace-sync-controller").workers(context.options.workers);
     let gvr_of_clusters = Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),

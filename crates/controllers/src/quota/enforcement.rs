@@ -13,7 +13,7 @@ use karmada_api::work::ResourceBinding;
 use karmada_api::{Kind, event_reason};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::Client;
-use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Recorder};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Recorder};
 
 use super::{informer, write_status};
 use crate::context::Context;
@@ -41,7 +41,7 @@ pub(crate) fn start(context: &Context) {
         return;
     }
     type Binding = ResourceBinding;
-    let controller = Controller::new(NAME, &context.metrics);
+    let controller = context.controller(NAME);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
         quotas: informer(context),

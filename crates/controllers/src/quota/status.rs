@@ -13,7 +13,7 @@ use karmada_api::policy::{
 };
 use karmada_api::{event_reason, names};
 use karmada_client::{Client, Object};
-use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Queue, Recorder};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Queue, Recorder};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ struct Ctx {
 }
 
 pub(crate) fn start(context: &Context) {
-    let controller = Controller::new(NAME, &context.metrics);
+    let controller = context.controller(NAME);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
         quotas: informer(context),

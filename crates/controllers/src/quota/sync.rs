@@ -11,7 +11,7 @@ use karmada_api::{Kind, event_reason, names};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::{Client, DeleteOptions, Object};
 use karmada_propagation::work;
-use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Queue, Recorder};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Queue, Recorder};
 use parking_lot::Mutex;
 
 use super::{BY_QUOTA, informer, quota_of, works_by_quota};
@@ -45,7 +45,7 @@ struct Ctx {
 }
 
 pub(crate) fn start(context: &Context) {
-    let controller = Controller::new(NAME, &context.metrics);
+    let controller = context.controller(NAME);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
         quotas: informer(context),

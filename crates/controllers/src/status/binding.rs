@@ -15,9 +15,7 @@ use karmada_client::{Client, Object, Patch, PatchOptions};
 use karmada_interpreter::{Interpreter, Operation};
 use karmada_propagation::status::{Aggregation, Report, WrongWork};
 use karmada_propagation::work::kept_clusters;
-use karmada_runtime::{
-    Action, Change, Clock, Controller, Informer, ObjectKey, Priority, Queue, Recorder,
-};
+use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Priority, Queue, Recorder};
 use parking_lot::Mutex;
 
 use crate::context::Context;
@@ -65,7 +63,7 @@ pub(crate) fn start(context: &Context) {
 }
 
 fn start_scope<B: Binding>(context: &Context, name: &'static str) {
-    let controller = Controller::new(name, &context.metrics).workers(context.options.workers);
+    let controller = context.controller(name).workers(context.options.workers);
     let gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),

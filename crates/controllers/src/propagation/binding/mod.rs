@@ -21,7 +21,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_interpreter::Interpreter;
 use karmada_propagation::work::{Change as WorkChange, kept_clusters, targets, waits_for_purge};
-use karmada_runtime::{Action, Change, Controller, Informer, ObjectKey, Priority, Queue, Recorder};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Priority, Queue, Recorder};
 use parking_lot::Mutex;
 
 use crate::context::Context;
@@ -85,7 +85,7 @@ pub(crate) fn start(context: &Context) {
 }
 
 fn start_scope<B: Binding>(context: &Context, name: &'static str) {
-    let controller = Controller::new(name, &context.metrics).workers(context.options.workers);
+    let controller = context.controller(name).workers(context.options.workers);
     let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let bindings = context.informers.all(&bindings_gvr);
     bindings.cache().add_index(BY_CLUSTER, |object| {

@@ -31,7 +31,7 @@ use karmada_propagation::binding::ForeignOwner;
 use karmada_propagation::claim::{self, Holder};
 use karmada_propagation::policies::{PolicyIndex, PolicyKey};
 use karmada_propagation::selector::Head;
-use karmada_runtime::{Change, Controller, Informer, ObjectKey, Priority, Queue, Recorder};
+use karmada_runtime::{Change, Informer, ObjectKey, Priority, Queue, Recorder};
 use parking_lot::{Mutex, RwLock};
 
 use self::kinds::Kinds;
@@ -197,9 +197,9 @@ pub fn start(context: &Context) {
     };
     let priority_classes = informer(Gvr::new("scheduling.k8s.io", "v1", "priorityclasses"));
     let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
-    let templates = Controller::new("resource-detector", &context.metrics).workers(workers);
-    let policies = Controller::new("propagation-policy-detector", &context.metrics);
-    let cluster_policies = Controller::new("cluster-propagation-policy-detector", &context.metrics);
+    let templates = context.controller("resource-detector").workers(workers);
+    let policies = context.controller("propagation-policy-detector");
+    let cluster_policies = context.controller("cluster-propagation-policy-detector");
     let waits_for = vec![
         inputs.policies.clone(),
         inputs.cluster_policies.clone(),

@@ -73,11 +73,12 @@ impl Lane {
     pub(super) fn open(running: &Arc<Running>, cluster: &str) -> Arc<Self> {
         let context = &running.context;
         // Members fail alone: what one of them retries takes nothing from the others.
+        let told = &context.options.rate_limit;
         let limit = RateLimit {
-            max: Duration::from_secs(60),
-            per_second: 1000.0,
-            burst: 1000.0,
-            ..RateLimit::default()
+            base: told.base,
+            max: told.max.min(Duration::from_secs(60)),
+            per_second: told.per_second.max(1000.0),
+            burst: told.burst.max(1000.0),
         };
         let workers = WORKERS.max(context.options.workers);
         let controller = Controller::with_limit("execution-controller", &context.metrics, limit)
@@ -111,6 +112,11 @@ impl Lane {
     pub(super) fn attach(self: &Arc<Self>, member: Arc<Member>) {
         let before = self.state.lock().site.replace(Arc::new(Site::new(member)));
         drop(before);
+        self.deliver_all();
+    }
+
+    /// Compares everything with the member anew.
+    pub(super) fn deliver_all(&self) {
         let namespace = karmada_api::names::execution_space(&self.cluster);
         for work in self.running.works.cache().list_namespace(&namespace) {
             self.deliver(ObjectKey::of(&work), Priority::Low);

@@ -202,7 +202,7 @@ impl Members {
                 Arc::new(Member {
                     name: name.clone(),
                     uid: cluster.metadata.uid.clone(),
-                    informers: Informers::new(client.clone(), shutdown.clone()),
+                    informers: Informers::new(client.clone(), shutdown.clone()).wary(),
                     discovery: Discovery::new(client.clone()),
                     client,
                     shutdown,

@@ -85,6 +85,7 @@ impl Change {
 }
 
 type Handler = Arc<dyn Fn(&Change) + Send + Sync>;
+type AfterList = Box<dyn Fn() + Send + Sync>;
 
 /// One list and watch, with its cache and its consumers.
 pub struct Informer {
@@ -92,6 +93,7 @@ pub struct Informer {
     cache: Cache,
     handlers: Mutex<Vec<(u64, Handler)>>,
     next_handler: AtomicU64,
+    after_lists: Mutex<Vec<AfterList>>,
     synced: Signal<bool>,
     version: Mutex<String>,
     stop: Shutdown,
@@ -104,6 +106,7 @@ impl Informer {
             cache: Cache::default(),
             handlers: Mutex::default(),
             next_handler: AtomicU64::new(0),
+            after_lists: Mutex::default(),
             synced: Signal::new(false),
             version: Mutex::default(),
             stop,
@@ -147,6 +150,12 @@ impl Informer {
         }
         handlers.push((id, Arc::new(handler)));
         Subscription { informer: self.clone(), id }
+    }
+
+    /// Calls the function whenever everything was read and is in the cache. What never was in the
+    /// cache is not there for sure then, though no change told of its end. It must be quick.
+    pub fn after_every_list(&self, handler: impl Fn() + Send + Sync + 'static) {
+        self.after_lists.lock().push(Box::new(handler));
     }
 
     /// Delivers the objects of the cache and all changes through a channel.
@@ -211,6 +220,7 @@ impl Informer {
         }
         self.reached(version);
         self.synced.set(true);
+        self.after_lists.lock().iter().for_each(|handler| handler());
     }
 }
 
@@ -237,11 +247,18 @@ pub struct Informers {
     client: Client,
     running: Arc<Mutex<BTreeMap<InformerSpec, Arc<Informer>>>>,
     shutdown: Shutdown,
+    wary: bool,
 }
 
 impl Informers {
     pub fn new(client: Client, shutdown: Shutdown) -> Self {
-        Self { client, running: Arc::default(), shutdown }
+        Self { client, running: Arc::default(), shutdown, wary: false }
+    }
+
+    /// For servers of others: whenever one ends a watch by itself, everything is read again, since it
+    /// may not have told the truth until then.
+    pub fn wary(self) -> Self {
+        Self { wary: true, ..self }
     }
 
     pub fn client(&self) -> &Client {
@@ -255,7 +272,7 @@ impl Informers {
             return informer.clone();
         }
         let informer = Arc::new(Informer::new(spec.clone(), self.shutdown.child()));
-        let reflector = reflector::run(self.client.clone(), informer.clone());
+        let reflector = reflector::run(self.client.clone(), informer.clone(), self.wary);
         informer.stop.spawn_until(reflector);
         running.insert(spec, informer.clone());
         informer

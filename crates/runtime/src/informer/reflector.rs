@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use karmada_apimachinery::selector::LabelSelector;
 use karmada_client::{
     Api, Client, Error, ListOptions, Object, Result, WatchEvent, WatchOptions, WatchStream,
 };
@@ -42,10 +43,12 @@ struct Reflector {
     /// Whether the server sends what exists through the watch itself.
     streams_lists: bool,
     version: String,
+    /// Whether a watch that the server ends casts doubt on all it told.
+    wary: bool,
 }
 
 /// Follows the objects until the future is dropped.
-pub(super) async fn run(client: Client, informer: Arc<Informer>) {
+pub(super) async fn run(client: Client, informer: Arc<Informer>, wary: bool) {
     let spec = informer.spec.clone();
     let span = debug_span!("informer", resource = %spec.gvr.group_resource());
     let mut api = client.api(&spec.gvr).namespaced(&spec.namespace);
@@ -55,7 +58,7 @@ pub(super) async fn run(client: Client, informer: Arc<Informer>) {
     let name = format!("{} {}", spec.gvr, spec.namespace);
     let backoff = Backoff::new(PAUSE, LONGEST_PAUSE, &name);
     let reflector =
-        Reflector { api, informer, backoff, streams_lists: true, version: String::new() };
+        Reflector { api, informer, backoff, streams_lists: true, version: String::new(), wary };
     reflector.follow().instrument(span).await;
 }
 
@@ -107,6 +110,9 @@ impl Reflector {
             }
         }
         let list = self.api.list_all(&list_options(&self.informer.spec)).await?;
+        if list.items.is_empty() {
+            self.doubt_emptiness().await?;
+        }
         self.version = list.resource_version;
         self.informer.replace(list.items, &self.version);
         self.backoff.reset();
@@ -136,11 +142,27 @@ impl Reflector {
                 None => return Err(cut_off()),
             }
         }
+        if objects.is_empty() {
+            self.doubt_emptiness().await?;
+        }
         let mut objects: Vec<_> = objects.into_values().collect();
         objects.sort_by_cached_key(|object| ObjectKey::of(object));
         self.informer.replace(objects, &self.version);
         self.backoff.reset();
         Ok(watch)
+    }
+
+    /// Fails if an answer without objects cannot be true: one that was known is asked for, and is there.
+    async fn doubt_emptiness(&self) -> Result<()> {
+        let known = self.informer.cache().keys().into_iter().next();
+        let Some(known) = known.filter(|_| self.wary) else { return Ok(()) };
+        let api = self.api.clone().namespaced(&known.namespace);
+        let Some(object) = api.find(&known.name).await? else { return Ok(()) };
+        let spec = &self.informer.spec;
+        let selector = LabelSelector::parse(&spec.label_selector);
+        let is_listed = selector.is_ok_and(|selector| selector.matches_object(&object))
+            && spec.field_selector.is_empty();
+        if is_listed { Err(untrue(&known)) } else { Ok(()) }
     }
 
     async fn watch(&self) -> Result<WatchStream> {
@@ -193,7 +215,7 @@ impl Reflector {
             // A server that ends watches at once must not be asked without pause.
             tokio::time::sleep(self.backoff.next_delay()).await;
         }
-        End::Resume
+        if self.wary { End::Relist } else { End::Resume }
     }
 
     /// Whether the server tells of a version before the one it told of last, as after it was
@@ -232,6 +254,11 @@ fn is_bad_request(error: &Error) -> bool {
 
 fn cut_off() -> Error {
     let source = "the watch ended before everything was sent".into();
+    Error::Transport { attempt: "read the list".to_owned(), source }
+}
+
+fn untrue(known: &ObjectKey) -> Error {
+    let source = format!("the list is empty, but there is {known}").into();
     Error::Transport { attempt: "read the list".to_owned(), source }
 }
 

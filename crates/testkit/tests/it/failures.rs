@@ -1,5 +1,6 @@
 //! Members that answer wrongly, are not what they were, or refuse; and control planes that die.
 
+use jiff::SignedDuration;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::DeleteOptions;
@@ -30,6 +31,46 @@ async fn a_member_that_answers_with_empty_lists_loses_nothing() {
     let gone = |line: &karmada_testkit::Line| line.happening == Happening::Deleted && line.managed;
     assert!(!world.lines().iter().any(gone), "{}", world.trace());
     assert!(world.is_ready("m1").await);
+    world.stop().await;
+}
+
+/// The watch of such a member goes on without telling, and ends as if nothing had happened.
+#[tokio::test(start_paused = true)]
+async fn what_happens_behind_empty_lists_is_seen_afterwards() {
+    let world = World::of(32, 2).await;
+    world.apply(&deployment("before", 1)).await;
+    world.apply(&deployment_policy("before", ALL)).await;
+    let runs = async |world: &World, name: &str, replicas: i64| {
+        let template = world.get("deployments.apps", "default", name).await.unwrap();
+        template["status"]["readyReplicas"] == replicas
+    };
+    world.eventually("it runs", async |world| runs(world, "before", 2).await).await;
+    world.member("m1").faults().empty_lists();
+    world.apply(&deployment("web", 2)).await;
+    world.apply(&deployment_policy("web", ALL)).await;
+    world.advance(seconds(200)).await;
+    world.member("m1").heal();
+    world.eventually("it is seen", async |world| runs(world, "web", 4).await).await;
+    assert!(runs(&world, "before", 2).await, "nothing was taken for gone");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_behind_empty_lists_is_delivered_again() {
+    let world = World::of(33, 2).await;
+    world.apply(THINGS).await;
+    copy_definition(&world, "things.example.com", &["m1", "m2"]).await;
+    world.member("m1").faults().empty_lists();
+    world.apply(THING).await;
+    world.apply(&policy("things", ("example.com/v1", "Thing", "one"), ALL)).await;
+    let there = async |world: &World| has(world, "m1", "things.example.com", "one").await;
+    world.eventually("it is delivered", there).await;
+    world.advance(seconds(60)).await;
+    // Nobody has ever seen it in m1, and nobody sees it go.
+    let inside = world.member("m1").client().api(&gvr("things.example.com")).namespaced("default");
+    inside.delete("one", &DeleteOptions::default()).await.unwrap();
+    world.member("m1").heal();
+    world.eventually("it is delivered again", there).await;
     world.stop().await;
 }
 
@@ -267,5 +308,54 @@ async fn a_control_plane_killed_in_the_middle_of_everything_goes_on_where_it_was
     }
     eventually_value(&world, "m1", "conf", "11").await;
     eventually_value(&world, "m2", "conf", "11").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_takes_nothing_away_and_holds_nothing_up() {
+    let world = World::of(30, 2).await;
+    world.apply(&deployment("web", 2)).await;
+    world.apply(&deployment_policy("web", ALL)).await;
+    let there = async |world: &World| has(world, "m1", "deployments.apps", "web").await;
+    world.eventually("it is delivered", there).await;
+    world.advance(seconds(60)).await;
+    for (turn, hours) in [2, -5, 1000, -998].into_iter().enumerate() {
+        world.clock.jump(SignedDuration::from_hours(hours));
+        let began = world.elapsed();
+        world.apply(&config_map("conf", &turn.to_string())).await;
+        world.apply(&config_policy("conf", ALL)).await;
+        for member in ["m1", "m2"] {
+            eventually_value(&world, member, "conf", &turn.to_string()).await;
+        }
+        assert!(world.elapsed() - began < 10_000, "a jump by {hours} h holds changes up");
+        world.advance(seconds(300)).await;
+        assert!(world.is_ready("m1").await && world.is_ready("m2").await, "after {hours} h");
+    }
+    let gone = |line: &karmada_testkit::Line| line.happening == Happening::Deleted && line.managed;
+    assert!(!world.lines().iter().any(gone), "{}", world.trace());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_whose_writes_fail_now_and_then_loses_nothing() {
+    let world = World::of(31, 2).await;
+    world.contend(300);
+    for turn in 0..5 {
+        for number in 0..4 {
+            let name = format!("c{number}");
+            world.apply(&config_map(&name, &turn.to_string())).await;
+            world.apply(&config_policy(&name, ALL)).await;
+        }
+        world.advance(seconds(20)).await;
+    }
+    for number in 0..4 {
+        for member in ["m1", "m2"] {
+            eventually_value(&world, member, &format!("c{number}"), "4").await;
+        }
+    }
+    world.contend(0);
+    world.advance(seconds(120)).await;
+    let gone = |line: &karmada_testkit::Line| line.happening == Happening::Deleted && line.managed;
+    assert!(!world.lines().iter().any(gone), "{}", world.trace());
     world.stop().await;
 }

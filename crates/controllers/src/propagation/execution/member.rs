@@ -291,6 +291,14 @@ impl Site {
             }
         });
         *followed.subscription.lock() = Some(subscription);
+        let (site, own, of) = (Arc::downgrade(self), Arc::downgrade(lane), gvr.clone());
+        informer.after_every_list(move || {
+            if let (Some(site), Some(lane)) = (site.upgrade(), own.upgrade())
+                && site.misses_any(&of)
+            {
+                lane.deliver_all();
+            }
+        });
         let (opened, own) = (followed.clone(), Arc::downgrade(lane));
         self.member.shutdown.spawn_until(async move {
             // A resource the member does not serve is never in sync; asking it tells why.
@@ -302,6 +310,15 @@ impl Site {
             }
         });
         followed
+    }
+
+    /// Whether something was delivered that the cache does not have. Nobody tells of the end of what
+    /// the member never showed.
+    fn misses_any(&self, gvr: &Gvr) -> bool {
+        let Some(followed) = self.followed.lock().get(gvr).cloned() else { return false };
+        let records = self.records.lock();
+        let mut of_kind = records.keys().filter(|(of, _)| of == gvr);
+        of_kind.any(|(_, key)| followed.informer.cache().get(key).is_none())
     }
 
     /// Takes in that an object in the member changed. Must be quick.

@@ -42,6 +42,7 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("execution", true, true, propagation::execution::start),
     entry("workStatus", true, true, status::work::start),
     entry("clustertaintpolicy", true, false, failover::cluster_taint_policy::start),
+    entry("applicationFailover", true, false, failover::application::start),
     entry("gracefulEviction", true, false, failover::graceful_eviction::start),
     entry("namespace", true, false, propagation::namespace_sync::start),
     entry("federatedResourceQuotaSync", true, false, quota::sync::start),

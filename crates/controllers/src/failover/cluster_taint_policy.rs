@@ -7,16 +7,16 @@ use karmada_api::cluster::Cluster;
 use karmada_api::core::Taint;
 use karmada_api::event_reason;
 use karmada_api::features::Gate;
-use karmada_api::meta::{Condition, Kind};
+use karmada_api::meta::Condition;
 use karmada_api::policy::{
     ClusterTaintPolicy, ClusterTaintPolicySpec, MatchCondition, MatchConditionOperator,
 };
 use karmada_api::wire::Time;
-use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_client::{Client, Object};
-use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey, Recorder};
+use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Recorder};
 
+use super::gvr;
 use crate::cluster::lifecycle::describe;
 use crate::context::Context;
 
@@ -38,15 +38,11 @@ struct Ctx {
     policies: Arc<Informer>,
 }
 
-fn gvr<K: Kind>() -> Gvr {
-    Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
-}
-
 pub(crate) fn start(context: &Context) {
     if !context.gates.is_on(Gate::Failover) {
         return;
     }
-    let controller = Controller::new(NAME, &context.metrics).workers(context.options.workers);
+    let controller = context.controller(NAME).workers(context.options.workers);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
         clock: context.clock.clone(),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_api::Binding;
 use karmada_api::cluster::Cluster;
 use karmada_api::features::Gate;
 use karmada_api::wire::Time;
@@ -12,15 +13,16 @@ use karmada_api::work::{
     AggregatedStatusItem, ClusterResourceBinding, GracefulEvictionTask, ResourceBinding,
     ResourceHealth, TargetCluster,
 };
-use karmada_api::{Binding, Kind};
-use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 use karmada_client::Client;
-use karmada_runtime::{Action, Change, Clock, Controller, Informer, ObjectKey, Priority, Recorder};
+use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Priority, Recorder};
 
-use super::{tell_evicted, tell_not_evicted};
+use super::{gvr, tell_evicted, tell_not_evicted};
 use crate::context::Context;
+
+/// When to look again after somebody else was faster.
+const SOON: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -47,12 +49,8 @@ pub(crate) fn start(context: &Context) {
     }
 }
 
-fn gvr<K: Kind>() -> Gvr {
-    Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
-}
-
 fn start_scope<B: Binding>(context: &Context, name: &'static str) {
-    let controller = Controller::new(name, &context.metrics).workers(context.options.workers);
+    let controller = context.controller(name).workers(context.options.workers);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
         clock: context.clock.clone(),
@@ -100,10 +98,9 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
                     tell_evicted(&ctx.events, &object, &*binding, cluster);
                 }
             }
-            // Somebody wrote between, or it is gone; the cache will show what.
-            Err(error) if error.is_conflict() || error.is_not_found() => {
-                return Ok(Action::AwaitChange);
-            }
+            Err(error) if error.is_not_found() => return Ok(Action::AwaitChange),
+            // Somebody wrote between; the cache will show what.
+            Err(error) if error.is_conflict() => return Ok(Action::Requeue(SOON)),
             Err(error) => {
                 tell_not_evicted(&ctx.events, &object, &*binding, &error.to_string());
                 return Err(Error::Write(error));

@@ -11,22 +11,17 @@ use karmada_api::cluster::Cluster;
 use karmada_api::conditions::eviction;
 use karmada_api::core::{Taint, TaintEffect, Toleration};
 use karmada_api::features::Gate;
-use karmada_api::meta::Kind as _;
 use karmada_api::policy::{FailoverBehavior, Placement, PurgeMode};
 use karmada_api::wire::Time;
 use karmada_api::work::{ClusterResourceBinding, GracefulEvictionTask, ResourceBinding};
 use karmada_api::{Binding, annotations};
-use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Object};
-use karmada_runtime::{
-    Action, Change, Clock, Controller, Informer, ObjectKey, Queue, Recorder, Shutdown,
-};
+use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Queue, Recorder, Shutdown};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::metrics::Numbers;
-use super::{state, tell_not_evicted};
+use super::{gvr, state, tell_not_evicted, write_evictions};
 use crate::cluster::lifecycle::{BY_CLUSTER, targets};
 use crate::context::Context;
 
@@ -121,14 +116,13 @@ fn start_scope<B: Binding>(
     numbers: &Numbers,
     pace: &Arc<Pace>,
 ) {
-    let controller = Controller::new(name, &context.metrics);
-    let clusters = Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL);
+    let controller = context.controller(name);
     let ctx = Arc::new(Ctx {
         name,
         client: context.client.clone(),
         clock: context.clock.clone(),
         bindings: context.informers.all(&gvr::<B>()),
-        clusters: context.informers.all(&clusters),
+        clusters: context.informers.all(&gvr::<Cluster>()),
         events: context.recorder("taint-manager"),
         numbers: numbers.clone(),
         pace: pace.clone(),
@@ -144,10 +138,6 @@ fn start_scope<B: Binding>(
     context.keep(ctx.bindings.subscribe(move |change| own.on_binding(change)));
     let inputs = vec![ctx.bindings.clone(), ctx.clusters.clone()];
     context.start(controller, inputs, move |stay| reconcile::<B>(stay, ctx.clone()));
-}
-
-fn gvr<B: Binding>() -> Gvr {
-    Gvr::new(B::GROUP, B::VERSION, B::PLURAL)
 }
 
 fn expelling(cluster: &Cluster) -> Vec<Taint> {
@@ -248,15 +238,8 @@ impl Ctx {
         if !spec.gracefully_evict(task) {
             return Ok(Action::AwaitChange);
         }
-        let clusters = if spec.clusters.is_empty() { Value::Null } else { json!(spec.clusters) };
-        // The version makes sure that no decision of the scheduler is undone.
-        let patch = json!({
-            "metadata": {"resourceVersion": object.resource_version()},
-            "spec": {"clusters": clusters, "gracefulEvictionTasks": spec.graceful_eviction_tasks},
-        });
-        let api = self.client.api(&gvr::<B>()).namespaced(object.namespace());
-        match api.merge_patch(object.name(), patch).await {
-            Ok(_) => {
+        match write_evictions::<B>(&self.client, object, &spec).await {
+            Ok(()) => {
                 self.numbers.evicted(&stay.cluster, B::KIND);
                 tracing::info!(cluster = stay.cluster, binding = %stay.binding, "evicted by taints");
                 Ok(Action::AwaitChange)
@@ -315,6 +298,7 @@ fn time_left(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use karmada_apimachinery::{Value, json};
 
     fn taint(key: &str) -> Taint {
         Taint {

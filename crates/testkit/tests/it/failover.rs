@@ -1,9 +1,10 @@
-//! Workloads that leave clusters they do not tolerate, and the copies that stay until they are replaced.
+//! Workloads that leave clusters they do not tolerate or do not thrive in, and the copies that stay until they are
+//! replaced.
 
 use karmada_api::features::Gates;
 use karmada_api::policy::PurgeMode;
-use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
 use karmada_testkit::{Options, World, gvr};
 
 use crate::pieces::*;
@@ -218,5 +219,191 @@ async fn taints_that_only_keep_out_move_nothing() {
     taint(&world, "m1", Some("NoSchedule")).await;
     world.advance(seconds(120)).await;
     assert_eq!(placed(&world, "web-deployment").await, "m1:2 m2:2");
+    world.stop().await;
+}
+
+/// What happens to an application that is not healthy, as a policy says it.
+fn failover(rest: &str) -> String {
+    format!("\npropagateDeps: true\nfailover: {{application: {{{rest}}}}}")
+}
+
+async fn task(world: &World, binding: &str) -> Value {
+    let binding = world.get(BINDINGS, "default", binding).await.unwrap_or_default();
+    let mut task = binding["spec"]["gracefulEvictionTasks"][0].clone();
+    if let Some(task) = task.as_object_mut() {
+        task.remove("creationTimestamp");
+    }
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_stays_unhealthy_moves_when_its_time_is_over() {
+    let world = World::start(Options::seeded(310), 2).await;
+    let rest = failover("decisionConditions: {tolerationSeconds: 120}, gracePeriodSeconds: 900");
+    divided(&world, "web", &rest).await;
+    // For a while, and then well again: the time begins anew.
+    world.member("m1").faults().crash_loop("app=web");
+    world.advance(seconds(100)).await;
+    world.member("m1").heal();
+    world.advance(seconds(400)).await;
+    assert_eq!(placed(&world, "web-deployment").await, "m1:2 m2:2");
+    world.member("m1").faults().crash_loop("app=web");
+    world.advance(seconds(110)).await;
+    assert_eq!(placed(&world, "web-deployment").await, "m1:2 m2:2", "its time is not over");
+    let moved = async |world: &World| !tasks(world, "web-deployment").await.is_empty();
+    world.eventually("it has to go", moved).await;
+    let wanted = json!({
+        "fromCluster": "m1", "purgeMode": "Gracefully", "replicas": 2, "gracePeriodSeconds": 900,
+        "reason": "ApplicationFailure",
+        "producer": "resource-binding-application-failover-controller",
+    });
+    assert_eq!(task(&world, "web-deployment").await, wanted);
+    eventually_placed(&world, "web-deployment", "m2:4").await;
+    eventually_gone(&world, "m1", "deployments.apps", "web").await;
+    let moved = world.member("m2").get("deployments.apps", "default", "web").await.unwrap();
+    assert_eq!(moved["status"]["readyReplicas"], 4, "the old copy went too early");
+    assert_eq!(tasks(&world, "web-deployment").await, [""; 0]);
+    world.stop().await;
+}
+
+/// Policies that say so are refused, so that only a binding can.
+async fn leave_dependencies_behind(world: &World, resource: &str, namespace: &str, name: &str) {
+    let api = world.client.api(&gvr(resource)).namespaced(namespace);
+    api.merge_patch(name, json!({"spec": {"propagateDeps": false}})).await.unwrap();
+}
+
+/// Row 6 of the quirk register: matched.
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_kept_until_a_person_says_otherwise_and_who_leaves_dependencies_behind_stays() {
+    let mut options = Options::seeded(311);
+    options.controllers.graceful_eviction_timeout = seconds(60);
+    let world = World::start(options, 2).await;
+    let rest = failover("decisionConditions: {tolerationSeconds: 30}, purgeMode: Never");
+    divided(&world, "now", &rest).await;
+    divided(&world, "never", &rest).await;
+    leave_dependencies_behind(&world, BINDINGS, "default", "never-deployment").await;
+    world.member("m1").faults().crash_loop("app in (now,never)");
+    eventually_placed(&world, "now-deployment", "m2:4").await;
+    let wanted = json!({
+        "fromCluster": "m1", "purgeMode": "Never", "replicas": 2, "suppressDeletion": true,
+        "reason": "ApplicationFailure",
+        "producer": "resource-binding-application-failover-controller",
+    });
+    assert_eq!(task(&world, "now-deployment").await, wanted);
+    world.advance(seconds(120)).await;
+    assert_eq!(placed(&world, "never-deployment").await, "m1:2 m2:2");
+    assert!(has(&world, "m1", "deployments.apps", "now").await, "nobody takes it away");
+    // A person says what becomes of it.
+    let tasks = json!([{
+        "fromCluster": "m1", "purgeMode": "Never", "suppressDeletion": false,
+        "reason": "ApplicationFailure", "producer": "somebody",
+    }]);
+    let api = world.client.api(&gvr(BINDINGS)).namespaced("default");
+    let patch = json!({"spec": {"gracefulEvictionTasks": tasks}});
+    api.merge_patch("now-deployment", patch).await.unwrap();
+    eventually_gone(&world, "m1", "deployments.apps", "now").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_application_knows_moves_along_as_labels() {
+    let gates = Gates::parse("StatefulFailoverInjection=true").unwrap();
+    let world = World::start(Options { gates, ..Options::seeded(312) }, 2).await;
+    world.apply(&deployment("web", 2)).await;
+    let state =
+        "statePreservation: {rules: [{aliasLabelName: was/replicas, jsonPath: '{.replicas}'}]}";
+    let conditions = "decisionConditions: {tolerationSeconds: 30}";
+    let rest = failover(&format!("{conditions}, purgeMode: Directly, {state}"));
+    let one = "
+placement:
+  clusterAffinity: {clusterNames: [m1, m2]}
+  spreadConstraints: [{spreadByField: cluster, maxGroups: 1, minGroups: 1}]";
+    world.apply(&deployment_policy("web", &format!("{one}{rest}"))).await;
+    let is_placed = async |world: &World| !placed(world, "web-deployment").await.is_empty();
+    world.eventually("it is placed", is_placed).await;
+    world.advance(seconds(60)).await;
+    let old = placed(&world, "web-deployment").await.replace(":2", "");
+    let new = if old == "m1" { "m2" } else { "m1" };
+    world.member(&old).faults().crash_loop("app=web");
+    let there = async |world: &World| has(world, new, "deployments.apps", "web").await;
+    world.eventually("the new copy comes", there).await;
+    let moved = world.member(new).get("deployments.apps", "default", "web").await.unwrap();
+    assert_eq!(moved["metadata"]["labels"]["was/replicas"], "2");
+    assert!(!has(&world, &old, "deployments.apps", "web").await, "two copies at once");
+    world.stop().await;
+}
+
+const SHIPS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ships.sea.example}
+spec:
+  group: sea.example
+  names: {plural: ships, singular: ship, kind: Ship, listKind: ShipList}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: ships}
+spec:
+  target: {apiVersion: sea.example/v1, kind: Ship}
+  customizations:
+    healthInterpretation:
+      luaScript: |
+        function InterpretHealth(ship)
+          return ship.spec.leaks ~= true
+        end
+";
+
+/// Row 6 of the quirk register: what belongs to no namespace needs no dependencies.
+#[tokio::test(start_paused = true)]
+async fn what_is_of_the_whole_cluster_moves_too() {
+    let world = World::start(Options::seeded(313), 2).await;
+    world.apply(SHIPS).await;
+    copy_definition(&world, "ships.sea.example", &["m1", "m2"]).await;
+    world.apply("apiVersion: sea.example/v1\nkind: Ship\nmetadata: {name: one}\nspec: {}").await;
+    world
+        .apply(
+            "
+apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: ships}
+spec:
+  resourceSelectors: [{apiVersion: sea.example/v1, kind: Ship}]
+  placement:
+    clusterAffinities: [{affinityName: a, clusterNames: [m1]}, {affinityName: b, clusterNames: [m2]}]
+  propagateDeps: true
+  failover: {application: {decisionConditions: {tolerationSeconds: 60}, purgeMode: Directly}}
+",
+        )
+        .await;
+    let sails = async |world: &World, member: &str| {
+        world.member(member).get("ships.sea.example", "", "one").await.is_some()
+    };
+    world.eventually("it is in m1", async |world| sails(world, "m1").await).await;
+    leave_dependencies_behind(&world, CLUSTER_BINDINGS, "", "one-ship").await;
+    world
+        .apply(
+            "
+apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterOverridePolicy
+metadata: {name: ships}
+spec:
+  resourceSelectors: [{apiVersion: sea.example/v1, kind: Ship}]
+  overrideRules:
+  - targetCluster: {clusterNames: [m1]}
+    overriders: {plaintext: [{path: /spec/leaks, operator: add, value: true}]}
+",
+        )
+        .await;
+    world.advance(seconds(30)).await;
+    assert!(sails(&world, "m1").await, "its time is not over");
+    world.eventually("it moved", async |world| sails(world, "m2").await).await;
+    assert!(!sails(&world, "m1").await);
     world.stop().await;
 }

@@ -74,6 +74,8 @@ pub(crate) struct Template {
     pub(crate) replicas: i64,
     /// Whether the policy divides the replicas among the clusters.
     pub(crate) divided: bool,
+    /// Whether the policy moves it away from where it stays unhealthy.
+    pub(crate) fails_over: bool,
     /// Whether the policy is of the whole cluster though the template is in a namespace.
     pub(crate) wide: bool,
     pub(crate) clusters: BTreeSet<String>,
@@ -92,6 +94,7 @@ impl Template {
             payload: 0,
             replicas: 2,
             divided: false,
+            fails_over: false,
             wide: kind == Kind::ClusterRole,
             clusters,
             over: None,
@@ -185,9 +188,15 @@ impl Template {
         if !self.wide {
             metadata["namespace"] = "default".into();
         }
+        let mut spec = json!({"resourceSelectors": self.selectors(), "placement": placement});
+        if self.fails_over {
+            let conditions = json!({"tolerationSeconds": 60});
+            spec["failover"] = json!({"application": {"decisionConditions": conditions}});
+            spec["propagateDeps"] = true.into();
+        }
         json!({
             "apiVersion": "policy.karmada.io/v1alpha1", "kind": kind, "metadata": metadata,
-            "spec": {"resourceSelectors": self.selectors(), "placement": placement},
+            "spec": spec,
         })
     }
 

@@ -68,6 +68,7 @@ impl Story {
             let clusters = some_of(&members, &mut random);
             let mut template = Template::new(kind, format!("t{number}"), clusters);
             template.divided = kind == Kind::Deployment && random.random_bool(0.5);
+            template.fails_over = template.divided && random.random_bool(0.5);
             template.wide |= random.random_bool(0.3);
             template.replicas = random.random_range(1..=4);
             templates.push(template);
@@ -334,7 +335,7 @@ impl Story {
 
     async fn hurt_a_member(&mut self) {
         let name = self.some_member();
-        let what = self.random.random_range(0..16);
+        let what = self.random.random_range(0..17);
         if what == 13 || (what == 12 && !self.well.contains_key(&name)) {
             return self.heal_member(&name).await;
         }
@@ -353,6 +354,8 @@ impl Story {
             7 => faults.freeze(),
             14 => faults.webhook_denies(),
             15 => self.lose_definition(&name).await,
+            // All that run pods have this label.
+            16 => faults.crash_loop("app"),
             _ => self.refuse(&name).await,
         }
         self.note(format!("{name}: {}", faults.current()));

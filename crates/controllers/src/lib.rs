@@ -8,6 +8,7 @@
 //! | `failover` | workloads leave clusters that they must leave, and no copy goes before its replacement is healthy |
 //! | `quota` | clusters have their part of federated quotas, and what is used is known |
 //! | `rebalance` | workloads are placed anew when somebody asks |
+//! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
@@ -21,5 +22,6 @@ pub mod propagation;
 mod quota;
 mod rebalance;
 pub mod registry;
+mod replicas_sync;
 mod scale_target;
 mod status;

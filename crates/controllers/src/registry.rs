@@ -3,7 +3,9 @@
 
 use crate::cluster;
 use crate::context::Context;
-use crate::{failover, interpretation, propagation, quota, rebalance, scale_target, status};
+use crate::{
+    failover, interpretation, propagation, quota, rebalance, replicas_sync, scale_target, status,
+};
 
 /// One controller.
 #[derive(Clone, Copy)]
@@ -49,6 +51,7 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("federatedResourceQuotaStatus", true, false, quota::status::start),
     entry("federatedResourceQuotaEnforcement", true, false, quota::enforcement::start),
     entry("workloadRebalancer", true, false, rebalance::start),
+    entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),
     Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },
     always("detector", propagation::detector::start),

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::DeleteOptions;
-use karmada_testkit::{Happening, World, gvr};
+use karmada_testkit::{Happening, Options, World, gvr};
 
 use crate::pieces::*;
 
@@ -291,6 +291,37 @@ async fn replicas_an_autoscaler_of_the_member_set_survive_edits_of_the_template(
     world.eventually("the edit arrives", edited).await;
     let object = world.member("m1").get("deployments.apps", "default", "web").await.unwrap();
     assert_eq!(object["spec"]["replicas"], 5);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_follows_the_autoscalers_of_its_members_if_that_is_wanted() {
+    let mut options = Options::seeded(29);
+    options.controller_list = vec!["*".to_owned(), "deploymentReplicasSyncer".to_owned()];
+    let world = World::start(options, 2).await;
+    let retained = "labels: {app: web, resourcetemplate.karmada.io/retain-replicas: 'true'}";
+    world.apply(&deployment("web", 4).replacen("labels: {app: web}", retained, 1)).await;
+    let halves = "
+placement:
+  clusterAffinity: {clusterNames: [m1, m2]}
+  replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}";
+    world.apply(&deployment_policy("web", halves)).await;
+    let template = async |world: &World| {
+        let template = world.get("deployments.apps", "default", "web").await.unwrap();
+        let replicas = |part: &str| template.i64_at(&[part, "replicas"]).unwrap_or_default();
+        (replicas("spec"), replicas("status"))
+    };
+    world.eventually("it runs", async |world| template(world).await == (4, 4)).await;
+    let inside = world.member("m1").client().api(&gvr("deployments.apps")).namespaced("default");
+    inside.merge_patch("web", json!({"spec": {"replicas": 5}})).await.unwrap();
+    world.eventually("it follows", async |world| template(world).await == (7, 7)).await;
+    world.advance(seconds(300)).await;
+    assert_eq!(template(&world).await, (7, 7), "and then stays");
+    let replicas = async |member: &str| {
+        let object = world.member(member).get("deployments.apps", "default", "web").await.unwrap();
+        object["spec"]["replicas"].clone()
+    };
+    assert_eq!((replicas("m1").await, replicas("m2").await), (json!(5), json!(2)));
     world.stop().await;
 }
 

@@ -40,13 +40,15 @@ pub struct TokenIssuer {
     signer: SigningKey,
     /// Earlier keys whose tokens still count.
     retired: Vec<VerifyingKey>,
+    proven: verify::Proven,
 }
 
 impl TokenIssuer {
     /// Tokens are for the issuer itself unless a request names other audiences.
     pub fn new(issuer: impl Into<String>, signer: SigningKey, retired: Vec<VerifyingKey>) -> Self {
         let issuer = issuer.into();
-        Self { audiences: vec![issuer.clone()], issuer, signer, retired }
+        let proven = verify::Proven::default();
+        Self { audiences: vec![issuer.clone()], issuer, signer, retired, proven }
     }
 
     /// The audiences of the API itself.

@@ -90,6 +90,20 @@ fn an_issued_token_names_its_account_and_is_accepted_until_it_expires() {
     assert_eq!(at(later(-61)), "service account token is not valid yet");
 }
 
+#[test]
+fn a_token_that_was_accepted_before_is_refused_when_it_no_longer_holds() {
+    let (issuer, token) = (issuer(), token(&issue(json!({})).expect("issued")));
+    for _ in 0..2 {
+        assert!(issuer.verify(&token, None, &objects(), now()).is_ok_and(|known| known.is_some()));
+    }
+    assert!(issuer.verify(&token, None, &objects(), later(4000)).is_err());
+    assert!(issuer.verify(&token, None, &MapObjects::of([]), now()).is_err());
+    let other = ["other".to_owned()];
+    assert!(issuer.verify(&token, Some(&other), &objects(), now()).is_err());
+    let forged = format!("{}AAAA", &token[..token.len() - 4]);
+    assert!(issuer.verify(&forged, None, &objects(), now()).is_err());
+}
+
 // Shows: AUTHN-4
 #[test]
 fn requests_are_checked_field_by_field() {

@@ -1,8 +1,9 @@
 //! Is a token ours, unchanged, for this audience, in time, and does everything it is bound to still exist.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use aws_lc_rs::constant_time;
+use aws_lc_rs::{constant_time, digest};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -11,6 +12,7 @@ use karmada_apimachinery::field::quote;
 use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::status::Status;
+use parking_lot::Mutex;
 
 use super::{LEGACY_ISSUER, TokenIssuer};
 use crate::auth::rule::quote_list;
@@ -42,7 +44,12 @@ impl TokenIssuer {
         if issuer != self.issuer && issuer != LEGACY_ISSUER {
             return Ok(None);
         }
-        self.check_signature(&parsed)?;
+        // The mathematics hold for ever; all else about the token is looked at every time.
+        let known = Proven::mark(token);
+        if !self.proven.contains(&known) {
+            self.check_signature(&parsed)?;
+            self.proven.insert(known);
+        }
         let audiences = self.common_audiences(&parsed.claims, audiences)?;
         let check = Check { claims: &parsed.claims, objects, now };
         let identity =
@@ -92,6 +99,32 @@ impl TokenIssuer {
             ));
         }
         Ok(common)
+    }
+}
+
+/// Tokens whose signatures were found right, by their digests: whoever comes with a token comes
+/// with every request.
+#[derive(Default)]
+pub(super) struct Proven(Mutex<HashSet<Vec<u8>>>);
+
+impl Proven {
+    /// So many are remembered before all are forgotten.
+    const MOST: usize = 4096;
+
+    fn mark(token: &str) -> Vec<u8> {
+        digest::digest(&digest::SHA256, token.as_bytes()).as_ref().to_vec()
+    }
+
+    fn contains(&self, mark: &[u8]) -> bool {
+        self.0.lock().contains(mark)
+    }
+
+    fn insert(&self, mark: Vec<u8>) {
+        let mut marks = self.0.lock();
+        if marks.len() >= Self::MOST {
+            marks.clear();
+        }
+        marks.insert(mark);
     }
 }
 

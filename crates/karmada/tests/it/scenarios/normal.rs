@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
 use regex::{Captures, Regex};
 
 static UUID: LazyLock<Regex> =
@@ -136,8 +136,22 @@ pub(super) fn sort_dependencies(value: &mut Value) {
     }
 }
 
+/// An autoscaler of a member looks at its workload fifteen seconds after it came. Recordings were made
+/// before that; a busy machine may be later.
+fn forget_first_look(value: &mut Value) {
+    match value {
+        Value::Object(map) if map.contains_key("desiredReplicas") => {
+            *value = json!({"currentMetrics": null, "desiredReplicas": 0});
+        }
+        Value::Object(map) => map.values_mut().for_each(forget_first_look),
+        Value::Array(list) => list.iter_mut().for_each(forget_first_look),
+        _ => {}
+    }
+}
+
 /// Sorts what has no order, and drops verdicts about health that were superseded.
 pub(super) fn tidy(state: &mut Value) {
+    forget_first_look(state);
     let mut health = HashMap::new();
     for section in ["bindings", "works"] {
         let Some(objects) = state.get_mut(section).and_then(Value::as_array_mut) else { continue };

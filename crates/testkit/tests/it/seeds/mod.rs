@@ -7,7 +7,8 @@
 //! - once everything is healed, the members are what templates, policies and overrides say, the
 //!   states are rolled up, and then nobody writes any more.
 //!
-//! `KARMADA_SEEDS=10000 ./test seeds` runs so many; `KARMADA_SEED=42 ./test seeds` tells one.
+//! `KARMADA_SEEDS=10000 ./test seeds` runs so many, on `KARMADA_SEED_THREADS` threads;
+//! `KARMADA_SEED=42 ./test seeds` tells one.
 
 mod check;
 mod model;
@@ -20,6 +21,8 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 const DEFAULT_SEEDS: u64 = 10;
+/// How many stories are told before a word is said about it.
+const STRIDE: u64 = 100;
 /// Lines of the trace that are shown of a story that failed.
 const SHOWN: usize = 120;
 
@@ -53,7 +56,10 @@ fn whatever_happens_nothing_is_lost_and_everything_converges() {
     let count = number("KARMADA_SEEDS").unwrap_or(DEFAULT_SEEDS);
     let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
     let began = Instant::now();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = number("KARMADA_SEED_THREADS").and_then(|count| count.try_into().ok());
+    let threads = threads.unwrap_or_else(all);
+    let told = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -65,6 +71,11 @@ fn whatever_happens_nothing_is_lost_and_everything_converges() {
                     if let Err(why) = tell(seed) {
                         println!("seed {seed}: {why}\nrun again: KARMADA_SEED={seed} ./test seeds");
                         failed.lock().push(seed);
+                    }
+                    let told = told.fetch_add(1, Ordering::Relaxed) + 1;
+                    if told.is_multiple_of(STRIDE) && told < count {
+                        let (took, failed) = (began.elapsed().as_secs(), failed.lock());
+                        println!("{told} of {count} seeds after {took} s, failed: {failed:?}");
                     }
                 }
             });

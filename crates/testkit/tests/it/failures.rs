@@ -75,6 +75,25 @@ async fn what_is_lost_behind_empty_lists_is_delivered_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_made_anew_behind_empty_lists_leaves_with_its_template() {
+    let world = World::of(34, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    world.advance(seconds(10)).await;
+    world.member("m1").faults().empty_lists();
+    let other = "placement: {clusterAffinity: {clusterNames: [m2]}}";
+    world.apply(&config_policy("conf", other)).await;
+    eventually_gone(&world, "m1", "configmaps", "conf").await;
+    // Whoever remembers the first one takes the second one for it.
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    delete(&world, "configmaps", "default", "conf").await;
+    eventually_gone(&world, "m1", "configmaps", "conf").await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_restored_from_a_backup_is_brought_up_to_date() {
     let mut world = World::of(22, 2).await;
     world.apply(&config_map("before", "1")).await;

@@ -70,27 +70,35 @@ impl Lane {
         let key = head.key();
         let api = site.api(&gvr, &key);
         // What the cache lacks may still be there.
-        let observed: Option<Value> = match site.cached(&gvr, &key) {
+        let mut observed: Option<Value> = match site.cached(&gvr, &key) {
             Some(cached) => Some(cached.value()),
             None => api.find(&key.name).await?,
         };
         site.forget(&gvr, &key);
-        let Some(observed) = observed.filter(|object| is_of(object, work)) else { return Ok(()) };
-        let answer = if how == Farewell::Release {
-            api.update(&release(&observed)).await
-        } else {
-            let options = DeleteOptions {
-                // Jobs would leave their pods behind otherwise.
-                propagation: Some(Propagation::Background),
-                uid: Some(observed.uid().to_owned()),
-                ..DeleteOptions::default()
+        for attempt in 0.. {
+            let Some(object) = observed.filter(|object| is_of(object, work)) else { break };
+            let answer = if how == Farewell::Release {
+                api.update(&release(&object)).await
+            } else {
+                let options = DeleteOptions {
+                    // Jobs would leave their pods behind otherwise.
+                    propagation: Some(Propagation::Background),
+                    uid: Some(object.uid().to_owned()),
+                    ..DeleteOptions::default()
+                };
+                api.delete(&key.name, &options).await
             };
-            api.delete(&key.name, &options).await
-        };
-        match answer {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(()),
+            match answer {
+                Ok(_) => break,
+                Err(error) if error.is_not_found() => break,
+                // The cache may show one that is gone, in the place of another.
+                Err(error) if error.is_conflict() && attempt == 0 => {
+                    observed = api.find(&key.name).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
     }
 
     /// The resource of a kind; one that the control plane forgot may live on in the member.

@@ -5,14 +5,20 @@ use serde_json::{Map, Value};
 
 use super::Mismatch;
 use super::mismatch::Place;
-use super::scalar::{self, Special};
-use crate::schema::{Additional, Cursor, Presence, Type};
+use super::scalar::{self, zero_of};
+use crate::schema::{Additional, Cursor, Presence, Special, Type};
 
 /// Deeper trees are refused; JSON text of such depth is refused already.
 const MAX_DEPTH: usize = 200;
 
 /// Brings an object into the shape the API server stores and answers.
-pub fn normalise(value: Value, schema: Cursor<'_>) -> Result<Value, Mismatch> {
+pub fn normalise(mut value: Value, schema: Cursor<'_>) -> Result<Value, Mismatch> {
+    normalise_in_place(&mut value, schema)?;
+    Ok(value)
+}
+
+/// The same where the object stands; one that does not fit is left half done.
+pub fn normalise_in_place(value: &mut Value, schema: Cursor<'_>) -> Result<(), Mismatch> {
     shape(value, schema, &Place::root(), 0)
 }
 
@@ -70,7 +76,7 @@ fn holds_empty_list(value: &Value) -> bool {
 }
 
 fn drop_within(value: &mut Value, cursor: Cursor<'_>) {
-    if cursor.definition().and_then(Special::of).is_some() {
+    if cursor.special().is_some() {
         return;
     }
     match value {
@@ -101,43 +107,46 @@ fn drop_within(value: &mut Value, cursor: Cursor<'_>) {
 }
 
 fn shape(
-    value: Value,
+    value: &mut Value,
     cursor: Cursor<'_>,
     place: &Place<'_>,
     depth: usize,
-) -> Result<Value, Mismatch> {
+) -> Result<(), Mismatch> {
     if depth > MAX_DEPTH {
         return Err(Mismatch::custom("exceeded max depth"));
     }
-    if let Some(special) = cursor.definition().and_then(Special::of) {
+    if let Some(special) = cursor.special() {
         return shape_special(value, special, cursor, place, depth);
     }
     let schema = cursor.schema();
-    match (schema.kind, value) {
-        (_, Value::Null) => zero(cursor, depth),
+    match (schema.kind, &mut *value) {
+        (_, Value::Null) => *value = zero(cursor, depth)?,
         (Type::Object | Type::Any, Value::Object(fields)) => {
             if is_map(cursor) {
-                return shape_map(fields, cursor, place, depth);
+                let Some(values) = cursor.values() else { return Ok(()) };
+                for value in fields.values_mut() {
+                    shape(value, values, place, depth + 1)?;
+                }
+            } else {
+                shape_struct(fields, cursor, place, depth)?;
             }
-            shape_struct(fields, cursor, place, depth).map(Value::Object)
         }
         (Type::Array, Value::Array(items)) => {
-            let Some(element) = cursor.items() else { return Ok(Value::Array(items)) };
-            let items = items.into_iter().map(|item| shape(item, element, place, depth + 1));
-            items.collect::<Result<Vec<_>, _>>().map(Value::Array)
+            let Some(element) = cursor.items() else { return Ok(()) };
+            for item in items {
+                shape(item, element, place, depth + 1)?;
+            }
         }
-        (Type::String, Value::String(text)) => match schema.format.as_deref() {
-            Some("byte") => scalar::bytes(&text),
-            _ => Ok(Value::String(text)),
-        },
-        (Type::Boolean, value @ Value::Bool(_)) | (Type::Number, value @ Value::Number(_)) => {
-            Ok(value)
+        (Type::String, Value::String(text)) => {
+            if schema.format.as_deref() == Some("byte") {
+                *value = scalar::bytes(text)?;
+            }
         }
-        (Type::Integer, Value::Number(number)) if fits(&number, schema.format.as_deref()) => {
-            Ok(Value::Number(number))
-        }
-        (_, value) => Err(Mismatch::new(&value, cursor, place)),
+        (Type::Boolean, Value::Bool(_)) | (Type::Number, Value::Number(_)) => {}
+        (Type::Integer, Value::Number(number)) if fits(number, schema.format.as_deref()) => {}
+        (_, value) => return Err(Mismatch::new(value, cursor, place)),
     }
+    Ok(())
 }
 
 fn fits(number: &serde_json::Number, format: Option<&str>) -> bool {
@@ -153,88 +162,105 @@ fn is_map(cursor: Cursor<'_>) -> bool {
 }
 
 fn shape_special(
-    value: Value,
+    value: &mut Value,
     special: Special,
     cursor: Cursor<'_>,
     place: &Place<'_>,
     depth: usize,
-) -> Result<Value, Mismatch> {
-    match (special, value) {
-        (Special::Raw, value) => Ok(value),
-        (special, Value::Null) => Ok(special.zero()),
-        (Special::Time, Value::String(text)) => scalar::time(&text, false),
-        (Special::MicroTime, Value::String(text)) => scalar::time(&text, true),
-        (Special::Quantity, value) => scalar::quantity(&value),
-        (Special::IntOrString, value @ Value::String(_)) => Ok(value),
-        (Special::IntOrString, Value::Number(number)) if fits(&number, Some("int32")) => {
-            Ok(Value::Number(number))
-        }
+) -> Result<(), Mismatch> {
+    match (special, &mut *value) {
+        (Special::Raw, _) => {}
+        (special, Value::Null) => *value = zero_of(special),
+        (Special::Time, Value::String(text)) => *value = scalar::time(text, false)?,
+        (Special::MicroTime, Value::String(text)) => *value = scalar::time(text, true)?,
+        (Special::Quantity, amount) => *value = scalar::quantity(amount)?,
+        (Special::IntOrString, Value::String(_)) => {}
+        (Special::IntOrString, Value::Number(number)) if fits(number, Some("int32")) => {}
         (Special::SchemaOr, Value::Object(fields)) => {
-            match cursor.definitions().cursor(&scalar::schema_props()) {
-                Some(props) => shape_struct(fields, props, place, depth + 1).map(Value::Object),
-                None => Ok(Value::Object(fields)),
+            if let Some(props) = cursor.definitions().cursor(&Special::schema_props()) {
+                shape_struct(fields, props, place, depth + 1)?;
             }
         }
         (Special::SchemaOr, Value::Array(items)) => {
-            let shaped = items.into_iter().map(|item| match item {
-                item @ (Value::Object(_) | Value::Array(_)) => {
-                    shape_special(item, special, cursor, place, depth + 1)
-                }
-                item => Ok(item),
-            });
-            shaped.collect::<Result<Vec<_>, _>>().map(Value::Array)
+            for item in items.iter_mut().filter(|item| item.is_object() || item.is_array()) {
+                shape_special(item, special, cursor, place, depth + 1)?;
+            }
         }
-        (Special::SchemaOr, value @ Value::Bool(_)) => Ok(value),
-        (_, value) => Err(Mismatch::new(&value, cursor, place)),
+        (Special::SchemaOr, Value::Bool(_)) => {}
+        (_, value) => return Err(Mismatch::new(value, cursor, place)),
     }
-}
-
-fn shape_map(
-    fields: Map<String, Value>,
-    cursor: Cursor<'_>,
-    place: &Place<'_>,
-    depth: usize,
-) -> Result<Value, Mismatch> {
-    let Some(values) = cursor.values() else { return Ok(Value::Object(fields)) };
-    let mut shaped = Map::new();
-    for (key, value) in fields {
-        shaped.insert(key, shape(value, values, place, depth + 1)?);
-    }
-    Ok(Value::Object(shaped))
+    Ok(())
 }
 
 fn shape_struct(
-    mut fields: Map<String, Value>,
+    fields: &mut Map<String, Value>,
     cursor: Cursor<'_>,
     place: &Place<'_>,
     depth: usize,
-) -> Result<Map<String, Value>, Mismatch> {
-    let mut shaped = Map::new();
-    for (name, field) in cursor.properties() {
-        let given = fields.remove(name).filter(|value| !value.is_null());
-        let presence = field.site().presence;
-        let value = match (given, presence) {
-            (None, Presence::Pointer | Presence::OmitZero) => continue,
-            (None, Presence::Nullable) => Value::Null,
-            (None, Presence::OmitEmpty) if !is_struct(field) => continue,
-            (None, _) => zero(field, depth + 1)?,
-            (Some(value), _) => {
-                shape(value, field, &place.field(name, cursor.definition()), depth + 1)?
-            }
-        };
-        match presence {
-            Presence::OmitEmpty if !is_struct(field) && is_empty(&value) => {}
-            Presence::OmitZero if value.is_null() => {}
-            // Lists and maps that hold nothing do not survive storage.
-            Presence::Always if is_empty_collection(&value) && !is_struct(field) => {
-                shaped.insert(name.to_owned(), Value::Null);
-            }
-            _ => {
-                shaped.insert(name.to_owned(), value);
+) -> Result<(), Mismatch> {
+    let mut outcome = Ok(());
+    fields.retain(|name, value| {
+        if outcome.is_err() {
+            return true;
+        }
+        let Some(field) = cursor.property(name) else { return false };
+        let place = place.field(name, cursor.definition());
+        let kept = shape_field(value, field, &place, depth);
+        kept.unwrap_or_else(|mismatch| {
+            outcome = Err(mismatch);
+            true
+        })
+    });
+    outcome?;
+    let mut complete = |name: &str, field: Cursor<'_>| -> Result<(), Mismatch> {
+        if !fields.contains_key(name) {
+            let mut value = Value::Null;
+            if shape_field(&mut value, field, place, depth)? {
+                fields.insert(name.to_owned(), value);
             }
         }
+        Ok(())
+    };
+    match cursor.persistent() {
+        // What was left out for being empty is none of these.
+        Some(persistent) => {
+            for name in persistent {
+                if let Some(field) = cursor.property(name) {
+                    complete(name, field)?;
+                }
+            }
+            Ok(())
+        }
+        None => cursor.properties().try_for_each(|(name, field)| complete(name, field)),
     }
-    Ok(shaped)
+}
+
+/// Shapes the value of a field, null where nothing was given; whether the field is written.
+fn shape_field(
+    value: &mut Value,
+    field: Cursor<'_>,
+    place: &Place<'_>,
+    depth: usize,
+) -> Result<bool, Mismatch> {
+    let presence = field.site().presence;
+    if value.is_null() {
+        match presence {
+            Presence::Pointer | Presence::OmitZero => return Ok(false),
+            Presence::Nullable => return Ok(true),
+            Presence::OmitEmpty if !is_struct(field) => return Ok(false),
+            _ => *value = zero(field, depth + 1)?,
+        }
+    } else {
+        shape(value, field, place, depth + 1)?;
+    }
+    match presence {
+        Presence::OmitEmpty if !is_struct(field) && is_empty(value) => return Ok(false),
+        Presence::OmitZero if value.is_null() => return Ok(false),
+        // Lists and maps that hold nothing do not survive storage.
+        Presence::Always if is_empty_collection(value) && !is_struct(field) => *value = Value::Null,
+        _ => {}
+    }
+    Ok(true)
 }
 
 /// Whether Go holds the value in a struct, which is never empty.
@@ -244,19 +270,21 @@ fn is_struct(cursor: Cursor<'_>) -> bool {
 
 /// What Go writes for a value that was never set.
 fn zero(cursor: Cursor<'_>, depth: usize) -> Result<Value, Mismatch> {
-    if let Some(special) = cursor.definition().and_then(Special::of) {
-        return Ok(special.zero());
+    if let Some(special) = cursor.special() {
+        return Ok(zero_of(special));
     }
-    match cursor.schema().kind {
+    Ok(match cursor.schema().kind {
         Type::Object | Type::Any if is_struct(cursor) => {
-            shape_struct(Map::new(), cursor, &Place::root(), depth + 1).map(Value::Object)
+            let mut fields = Map::new();
+            shape_struct(&mut fields, cursor, &Place::root(), depth + 1)?;
+            Value::Object(fields)
         }
-        Type::String if cursor.schema().format.as_deref() == Some("byte") => Ok(Value::Null),
-        Type::String => Ok("".into()),
-        Type::Integer | Type::Number => Ok(0.into()),
-        Type::Boolean => Ok(false.into()),
-        _ => Ok(Value::Null),
-    }
+        Type::String if cursor.schema().format.as_deref() == Some("byte") => Value::Null,
+        Type::String => "".into(),
+        Type::Integer | Type::Number => 0.into(),
+        Type::Boolean => false.into(),
+        _ => Value::Null,
+    })
 }
 
 fn is_empty_collection(value: &Value) -> bool {

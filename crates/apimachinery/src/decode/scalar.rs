@@ -7,73 +7,24 @@ use serde_json::Value;
 use super::Mismatch;
 use crate::field::quote;
 use crate::quantity::Quantity;
-use crate::schema::Cursor;
+use crate::schema::{Cursor, Special};
 use crate::time::{format_micro_time, format_time, parse_time};
 
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
-const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.";
-
-/// Definitions that are not structs in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Special {
-    Time,
-    MicroTime,
-    Quantity,
-    IntOrString,
-    /// Kept as written.
-    Raw,
-    /// A schema, a boolean, or lists of either.
-    SchemaOr,
-}
-
-impl Special {
-    pub(super) fn of(definition: &str) -> Option<Self> {
-        if let Some(name) = definition.strip_prefix(META) {
-            return match name {
-                "Time" => Some(Self::Time),
-                "MicroTime" => Some(Self::MicroTime),
-                "FieldsV1" => Some(Self::Raw),
-                _ => None,
-            };
-        }
-        if let Some(name) = definition.strip_prefix(EXTENSIONS) {
-            return match name {
-                "JSON" => Some(Self::Raw),
-                "JSONSchemaPropsOrArray"
-                | "JSONSchemaPropsOrBool"
-                | "JSONSchemaPropsOrStringArray" => Some(Self::SchemaOr),
-                _ => None,
-            };
-        }
-        match definition {
-            "io.k8s.apimachinery.pkg.api.resource.Quantity" => Some(Self::Quantity),
-            "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => Some(Self::IntOrString),
-            "io.k8s.apimachinery.pkg.runtime.RawExtension" => Some(Self::Raw),
-            _ => None,
-        }
-    }
-
-    /// What Go writes for a value that was never set.
-    pub(super) fn zero(self) -> Value {
-        match self {
-            Self::Time | Self::MicroTime | Self::Raw | Self::SchemaOr => Value::Null,
-            Self::Quantity => "0".into(),
-            Self::IntOrString => 0.into(),
-        }
+/// What Go writes for a value that was never set.
+pub(super) fn zero_of(special: Special) -> Value {
+    match special {
+        Special::Time | Special::MicroTime | Special::Raw | Special::SchemaOr => Value::Null,
+        Special::Quantity => "0".into(),
+        Special::IntOrString => 0.into(),
     }
 }
 
 /// Whether Go reads the value by itself, so that nothing inside can be an unknown field.
 pub(super) fn is_raw(cursor: Cursor<'_>) -> bool {
     match cursor.definition() {
-        Some(name) => Special::of(name).is_some(),
+        Some(_) => cursor.special().is_some(),
         None => cursor.is_opaque(),
     }
-}
-
-/// The name of the definition of a schema node inside a CustomResourceDefinition.
-pub(super) fn schema_props() -> String {
-    format!("{EXTENSIONS}JSONSchemaProps")
 }
 
 /// Reads an RFC 3339 time and writes it in UTC.

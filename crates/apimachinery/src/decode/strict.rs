@@ -9,8 +9,27 @@ use crate::schema::Cursor;
 /// Lists the fields the schema lacks, in the order of their names.
 pub fn unknown_fields(value: &Value, schema: Cursor<'_>) -> Problems {
     let mut problems = Problems::default();
-    walk(value, schema, &mut Trail::default(), &mut problems);
+    // Most objects have none, and looking is cheap as long as nobody asks where.
+    if has_unknown(value, schema) {
+        walk(value, schema, &mut Trail::default(), &mut problems);
+    }
     problems
+}
+
+fn has_unknown(value: &Value, schema: Cursor<'_>) -> bool {
+    if is_raw(schema) {
+        return false;
+    }
+    match value {
+        Value::Object(fields) => fields.iter().any(|(key, value)| match schema.field(key) {
+            None => true,
+            Some(field) => has_unknown(value, field),
+        }),
+        Value::Array(items) => {
+            schema.items().is_some_and(|schema| items.iter().any(|item| has_unknown(item, schema)))
+        }
+        _ => false,
+    }
 }
 
 fn walk(value: &Value, schema: Cursor<'_>, trail: &mut Trail, problems: &mut Problems) {

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::{Additional, Definitions, Schema, Type};
+use super::definitions::Definition;
+use super::{Additional, Definitions, Schema, Special, Type};
 
 static NO_DEFINITIONS: LazyLock<Definitions> = LazyLock::new(Definitions::default);
 
@@ -37,19 +38,19 @@ pub struct Cursor<'a> {
     site: &'a Schema,
     /// The node that says what the value looks like.
     target: &'a Schema,
-    name: Option<&'a str>,
+    definition: Option<&'a Definition>,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor at `schema`, whose references lead into `definitions`.
     pub fn new(definitions: &'a Definitions, schema: &'a Schema) -> Self {
-        let mut cursor = Self { definitions, site: schema, target: schema, name: None };
+        let mut cursor = Self { definitions, site: schema, target: schema, definition: None };
         // A definition may itself be a reference; a ring of them ends after a few steps.
         for _ in 0..8 {
-            let Some(reference) = cursor.target.reference.as_deref() else { break };
-            let Some((name, target)) = definitions.by_name.get_key_value(reference) else { break };
-            cursor.name = Some(name);
-            cursor.target = target;
+            let Some(reference) = &cursor.target.reference else { break };
+            let Some(definition) = definitions.resolve(reference) else { break };
+            cursor.definition = Some(definition);
+            cursor.target = &definition.schema;
         }
         cursor
     }
@@ -59,8 +60,8 @@ impl<'a> Cursor<'a> {
         Self::new(&NO_DEFINITIONS, schema)
     }
 
-    pub(super) fn named(definitions: &'a Definitions, name: &'a str, schema: &'a Schema) -> Self {
-        Self { name: Some(name), ..Self::new(definitions, schema) }
+    pub(super) fn named(definitions: &'a Definitions, definition: &'a Definition) -> Self {
+        Self { definition: Some(definition), ..Self::new(definitions, &definition.schema) }
     }
 
     /// The node that describes the value here.
@@ -79,7 +80,19 @@ impl<'a> Cursor<'a> {
 
     /// The name of the definition this place refers to.
     pub fn definition(self) -> Option<&'a str> {
-        self.name
+        self.definition.map(|definition| &*definition.name)
+    }
+
+    /// Set where values are no structs in JSON although a definition describes them.
+    pub(crate) fn special(self) -> Option<Special> {
+        self.definition?.special
+    }
+
+    /// The properties that are written although nothing was given for them, if that is known.
+    pub(crate) fn persistent(self) -> Option<&'a [Box<str>]> {
+        // A definition that is a reference says nothing of its own.
+        let definition = self.definition.filter(|own| std::ptr::eq(&own.schema, self.target))?;
+        Some(definition.persistent(self.definitions))
     }
 
     /// The value under `name`: a property, else what additional properties look like.

@@ -2,15 +2,19 @@
 //! a cursor that walks both as one tree. Meaning (pruning, defaulting, validation) lives elsewhere.
 
 mod cursor;
+mod definitions;
 mod parse;
+mod special;
 mod write;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 pub use cursor::{Cursor, ListType, MapType, PatchStrategy};
+pub use definitions::{Definitions, Reference};
 pub use parse::ParseError;
+pub(crate) use special::Special;
 
 /// The JSON type a node demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +76,7 @@ pub enum Additional {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Schema {
     /// The name of the definition this node stands for; its own keywords then describe the place only.
-    pub reference: Option<Box<str>>,
+    pub reference: Option<Reference>,
     pub kind: Type,
     pub nullable: bool,
     pub format: Option<Box<str>>,
@@ -195,40 +199,6 @@ impl Schema {
     /// Whether values are integers or strings, by extension or by the format built-ins use.
     pub fn is_int_or_string(&self) -> bool {
         self.extensions.int_or_string || self.format.as_deref() == Some("int-or-string")
-    }
-}
-
-/// Named schemas that nodes refer to.
-#[derive(Debug, Clone, Default)]
-pub struct Definitions {
-    by_name: HashMap<Box<str>, Schema>,
-}
-
-impl Definitions {
-    pub fn get(&self, name: &str) -> Option<&Schema> {
-        self.by_name.get(name)
-    }
-
-    pub fn insert(&mut self, name: &str, schema: Schema) {
-        self.by_name.insert(name.into(), schema);
-    }
-
-    /// The names in no particular order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(|name| &**name)
-    }
-
-    pub fn len(&self) -> usize {
-        self.by_name.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
-    }
-
-    /// A cursor at the definition called `name`.
-    pub fn cursor(&self, name: &str) -> Option<Cursor<'_>> {
-        self.by_name.get_key_value(name).map(|(name, schema)| Cursor::named(self, name, schema))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Additional, Definitions, Extensions, Limits, Presence, Schema, Type};
+use super::{Additional, Definitions, Extensions, Limits, Presence, Reference, Schema, Type};
 
 /// Deeper schemas are refused; a request body cannot be nested deeper either.
 const MAX_DEPTH: usize = 100;
@@ -56,7 +56,7 @@ fn node(value: &Value, depth: usize) -> Result<Schema, ParseError> {
     };
     let limits = limits(map, depth)?;
     Ok(Schema {
-        reference: text(map, "$ref").map(|name| strip_pointer(name).into()),
+        reference: text(map, "$ref").map(|name| Reference::from(strip_pointer(name))),
         kind: type_of(map),
         nullable: flag(map, "nullable"),
         format: boxed(map, "format"),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::place::{Place, Relation, Shape};
-use super::set::{FieldSet, Step};
-use super::typed::{field_of, group, list_of, names_of, same};
+use super::set::{FieldSet, Node, Step};
+use super::typed::{group, list_of, pairs_of, same};
 
 /// What changed between two values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,110 +36,131 @@ impl Comparison {
 }
 
 pub(super) fn compare(old: &Value, new: &Value, place: Place<'_>) -> Comparison {
-    let mut walk = CompareWalk { path: Vec::new(), found: Comparison::default() };
-    walk.values(Some(old), Some(new), place);
-    walk.found
+    let found = values(Some(old), Some(new), place);
+    Comparison {
+        added: found.added.children,
+        modified: found.modified.children,
+        removed: found.removed.children,
+    }
 }
 
-struct CompareWalk {
-    path: Vec<Step>,
-    found: Comparison,
+/// What changed at one place and below it.
+#[derive(Default)]
+struct Found {
+    added: Node,
+    modified: Node,
+    removed: Node,
 }
 
-impl CompareWalk {
-    fn values(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>) {
-        if let (Some(old), Some(new)) = (old, new)
-            && same(old, new)
-        {
-            return;
-        }
-        let (old_shape, new_shape) = (place.shape(old), place.shape(new));
-        let shape = if new.is_some() { new_shape } else { old_shape };
-        if old.is_some() && new.is_some() && !old_shape.is_like(new_shape) {
-            self.shaped(old, new, place, old_shape);
-        }
-        let is_leaf = self.shaped(old, new, place, shape);
-        if !is_leaf {
-            match (old, new) {
-                (None, _) => self.found.added.insert(&self.path),
-                (_, None) => self.found.removed.insert(&self.path),
-                _ => {}
+impl Found {
+    /// Takes in what was found behind a step. Most steps lead to nothing, so they are made when needed.
+    fn take_in(&mut self, below: Self, step: impl Fn() -> Step) {
+        let mine = [&mut self.added, &mut self.modified, &mut self.removed];
+        for (mine, below) in mine.into_iter().zip([below.added, below.modified, below.removed]) {
+            if !below.is_empty() {
+                mine.children.join(step(), below);
             }
         }
     }
+}
 
-    /// Compares as one shape; says whether the value was compared as a whole.
-    fn shaped(
-        &mut self,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        place: Place<'_>,
-        shape: Shape<'_>,
-    ) -> bool {
-        match shape {
-            Shape::List(relation) if !matches!(relation, Relation::Atomic) => {
-                let (old, new) = (list_of(old), list_of(new));
-                if !old.is_empty() || !new.is_empty() {
-                    self.lists(old, new, place, relation);
-                    return false;
-                }
-            }
-            Shape::Map { atomic: false } => {
-                let names = names_of(old, new);
-                if !names.is_empty() {
-                    for name in names {
-                        self.path.push(Step::Field(name.to_owned()));
-                        let (old, new) = (field_of(old, name), field_of(new, name));
-                        self.values(old, new, place.field(name).0);
-                        self.path.pop();
-                    }
-                    return false;
-                }
-            }
-            _ => {}
-        }
-        match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if !same(old, new) => self.found.modified.insert(&self.path),
-            _ => {}
-        }
-        true
+fn values(old: Option<&Value>, new: Option<&Value>, place: Place<'_>) -> Found {
+    let mut found = Found::default();
+    if let (Some(old), Some(new)) = (old, new)
+        && same(old, new)
+    {
+        return found;
     }
+    let (old_shape, new_shape) = (place.shape(old), place.shape(new));
+    let shape = if new.is_some() { new_shape } else { old_shape };
+    if old.is_some() && new.is_some() && !old_shape.is_like(new_shape) {
+        shaped(old, new, place, old_shape, &mut found);
+    }
+    let is_leaf = shaped(old, new, place, shape, &mut found);
+    if !is_leaf {
+        found.added.owned |= old.is_none();
+        found.removed.owned |= old.is_some() && new.is_none();
+    }
+    found
+}
 
-    fn lists(&mut self, old: &[Value], new: &[Value], place: Place<'_>, relation: Relation<'_>) {
-        let mut pairs: BTreeMap<Step, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
-        for (step, items) in group(old, place, relation) {
-            pairs.entry(step).or_default().0 = items;
-        }
-        for (step, items) in group(new, place, relation) {
-            pairs.entry(step).or_default().1 = items;
-        }
-        for (step, (old, new)) in pairs {
-            self.path.push(step);
-            match (old.as_slice(), new.as_slice()) {
-                ([] | [_], [] | [_]) => {
-                    self.values(old.first().copied(), new.first().copied(), place.items());
-                }
-                ([_, _, ..], [_, _, ..]) => {
-                    if old.len() != new.len() || !old.iter().zip(&new).all(|(a, b)| same(a, b)) {
-                        self.found.modified.insert(&self.path);
-                    }
-                }
-                ([_, _, ..], _) => {
-                    if let Some(new) = new.first() {
-                        self.values(None, Some(new), place.items());
-                    }
-                    self.found.removed.insert(&self.path);
-                }
-                (_, _) => {
-                    if let Some(old) = old.first() {
-                        self.values(Some(old), None, place.items());
-                    }
-                    self.found.added.insert(&self.path);
-                }
+/// Compares as one shape; says whether the value was compared as a whole.
+fn shaped(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    place: Place<'_>,
+    shape: Shape<'_>,
+    found: &mut Found,
+) -> bool {
+    match shape {
+        Shape::List(relation) if !matches!(relation, Relation::Atomic) => {
+            let (old, new) = (list_of(old), list_of(new));
+            if !old.is_empty() || !new.is_empty() {
+                lists(old, new, place, relation, found);
+                return false;
             }
-            self.path.pop();
+        }
+        Shape::Map { atomic: false } => {
+            let mut has_fields = false;
+            for (name, old, new) in pairs_of(old, new) {
+                has_fields = true;
+                let below = values(old, new, place.field(name).0);
+                found.take_in(below, || Step::Field(name.to_owned()));
+            }
+            if has_fields {
+                return false;
+            }
+        }
+        _ => {}
+    }
+    match (old, new) {
+        (None, _) => found.added.owned = true,
+        (_, None) => found.removed.owned = true,
+        (Some(old), Some(new)) => found.modified.owned |= !same(old, new),
+    }
+    true
+}
+
+fn lists(
+    old: &[Value],
+    new: &[Value],
+    place: Place<'_>,
+    relation: Relation<'_>,
+    found: &mut Found,
+) {
+    let mut later: BTreeMap<_, _> = group(new, place, relation).into_iter().collect();
+    for (step, old) in group(old, place, relation) {
+        let new = later.remove(&step).unwrap_or_default();
+        elements(&old, &new, place, step, found);
+    }
+    for (step, new) in later {
+        elements(&[], &new, place, step, found);
+    }
+}
+
+/// Compares the elements that share an identity: one each, unless somebody broke the rules.
+fn elements(old: &[&Value], new: &[&Value], place: Place<'_>, step: Step, found: &mut Found) {
+    let mut below = Found::default();
+    match (old, new) {
+        ([] | [_], [] | [_]) => {
+            below = values(old.first().copied(), new.first().copied(), place.items());
+        }
+        ([_, _, ..], [_, _, ..]) => {
+            below.modified.owned =
+                old.len() != new.len() || !old.iter().zip(new).all(|(a, b)| same(a, b));
+        }
+        ([_, _, ..], _) => {
+            if let Some(new) = new.first() {
+                below = values(None, Some(new), place.items());
+            }
+            below.removed.owned = true;
+        }
+        (_, _) => {
+            if let Some(old) = old.first() {
+                below = values(Some(old), None, place.items());
+            }
+            below.added.owned = true;
         }
     }
+    found.take_in(below, || step.clone());
 }

@@ -35,6 +35,13 @@ impl Fields {
         }
     }
 
+    fn into_set(self) -> FieldSet {
+        match self {
+            Self::Encoded(fields) => FieldSet::decode(&fields).unwrap_or_default(),
+            Self::Decoded(set) => set,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Encoded(fields) => fields.as_object().is_none_or(Map::is_empty),
@@ -59,7 +66,9 @@ impl Fields {
 
     pub(super) fn take_away(&mut self, set: &FieldSet) {
         if self.meet(set) {
-            *self = Self::Decoded(self.set().difference(set));
+            let mut left = std::mem::replace(self, Self::Decoded(FieldSet::default())).into_set();
+            left.take_away(set);
+            *self = Self::Decoded(left);
         }
     }
 
@@ -67,7 +76,9 @@ impl Fields {
         if self.is_empty() {
             *self = Self::Decoded(set);
         } else if !self.contain(&set) {
-            *self = Self::Decoded(self.set().union(&set));
+            let mut union = std::mem::replace(self, Self::Decoded(FieldSet::default())).into_set();
+            union.absorb(set);
+            *self = Self::Decoded(union);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What apply knows about a place in an object: is it a scalar, a list, a map, and how do its parts
 //! merge. The schema says so; where it is silent, the value does.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
@@ -209,8 +210,8 @@ impl<'a> Place<'a> {
     }
 
     /// The step that leads to an element of a list here, or why there is none.
-    pub(super) fn identify(self, item: &Value, relation: Relation<'_>) -> Result<Step, String> {
-        let keys: Vec<&str> = match relation {
+    pub(super) fn identify<'r>(self, item: &Value, relation: Relation<'r>) -> Result<Step, String> {
+        let keys: Vec<&'r str> = match relation {
             Relation::Atomic => return Err("invalid indexing of non-associative list".to_owned()),
             Relation::Set => return identify_in_set(item),
             Relation::Keys(keys) => keys.iter().map(String::as_str).collect(),
@@ -225,20 +226,26 @@ impl<'a> Place<'a> {
                 return Err("associative list with keys may not have non-map elements".to_owned());
             }
         };
-        let mut found = Map::new();
-        for key in &keys {
-            if let Some(value) = item.get(*key).or_else(|| self.items().default_of(key)) {
-                found.insert((*key).to_owned(), value.clone());
+        let given = |key: &'r str| {
+            let value = item.get(key).or_else(|| self.items().default_of(key))?;
+            Some((key, value))
+        };
+        if let [key] = keys[..] {
+            if let Some(found) = given(key) {
+                return Ok(Step::key([found]));
+            }
+        } else {
+            // Of a key that is listed twice, and of their order, nothing is seen.
+            let found: BTreeMap<&str, &Value> = keys.iter().filter_map(|key| given(key)).collect();
+            if !found.is_empty() {
+                return Ok(Step::key(found));
             }
         }
-        if found.is_empty() {
-            let keys: Vec<String> = keys.into_iter().map(crate::field::quote).collect();
-            return Err(format!(
-                "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
-                keys.join(" ")
-            ));
-        }
-        Ok(Step::key(found))
+        let keys: Vec<String> = keys.into_iter().map(crate::field::quote).collect();
+        Err(format!(
+            "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+            keys.join(" ")
+        ))
     }
 
     fn default_of(self, field: &str) -> Option<&'a Value> {

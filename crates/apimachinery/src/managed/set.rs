@@ -1,7 +1,8 @@
 //! Sets of field paths, kept as tries: the algebra ownership is computed with.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::btree_map::Entry;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Number, Value};
 
@@ -20,8 +21,11 @@ pub enum Step {
 }
 
 impl Step {
-    pub(super) fn key(fields: Map<String, Value>) -> Self {
-        Self::Key(canonical(&Value::Object(fields)))
+    /// The step of these key fields, which are in the order of their names.
+    pub(super) fn key<'v>(fields: impl IntoIterator<Item = (&'v str, &'v Value)>) -> Self {
+        let mut text = String::with_capacity(64);
+        write_canonical_fields(fields, &mut text);
+        Self::Key(text)
     }
 
     pub(super) fn value(value: &Value) -> Self {
@@ -31,16 +35,39 @@ impl Step {
 
 /// JSON text in which whole numbers have one spelling.
 fn canonical(value: &Value) -> String {
-    match value {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    let written = match value {
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| {
-                format!("{}:{}", Value::from(name.as_str()), canonical(value))
-            });
-            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+            let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
+            return write_canonical_fields(fields, out);
         }
-        Value::Number(number) => whole(number).map_or(number.to_string(), |n| n.to_string()),
-        other => other.to_string(),
+        Value::Number(number) => match whole(number) {
+            Some(whole) => write!(out, "{whole}"),
+            None => write!(out, "{number}"),
+        },
+        other => write!(out, "{other}"),
+    };
+    written.expect("text can be written to memory");
+}
+
+fn write_canonical_fields<'v>(
+    fields: impl IntoIterator<Item = (&'v str, &'v Value)>,
+    out: &mut String,
+) {
+    out.push('{');
+    for (index, (name, value)) in fields.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write!(out, "{}:", Value::from(name)).expect("text can be written to memory");
+        write_canonical(value, out);
     }
+    out.push('}');
 }
 
 fn whole(number: &Number) -> Option<i64> {
@@ -82,7 +109,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.owned && self.children.is_empty()
     }
 }
@@ -145,20 +172,32 @@ impl FieldSet {
         }
     }
 
-    pub fn union(&self, other: &Self) -> Self {
-        if self.is_empty() {
-            return other.clone();
-        }
-        let mut union = self.clone();
-        for (step, node) in &other.0 {
-            let into = union.node(step);
-            into.owned |= node.owned;
-            if into.children.is_empty() {
-                into.children = node.children.clone();
-            } else if !node.children.is_empty() {
-                into.children = into.children.union(&node.children);
+    /// Adds a node to what is there.
+    pub(super) fn join(&mut self, step: Step, node: Node) {
+        match self.0.entry(step) {
+            Entry::Vacant(place) => drop(place.insert(node)),
+            Entry::Occupied(mut there) => {
+                let there = there.get_mut();
+                there.owned |= node.owned;
+                there.children.absorb(node.children);
             }
         }
+    }
+
+    /// Adds all paths of another set.
+    pub(super) fn absorb(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        for (step, node) in other.0 {
+            self.join(step, node);
+        }
+    }
+
+    pub fn union(&self, other: &Self) -> Self {
+        let mut union = self.clone();
+        union.absorb(other.clone());
         union
     }
 
@@ -365,7 +404,9 @@ fn decode_step(text: &str) -> Result<Step, DecodeError> {
     match kind {
         "f" => Ok(Step::Field(rest.to_owned())),
         "k" => match parsed()? {
-            Value::Object(fields) => Ok(Step::key(fields)),
+            Value::Object(fields) => {
+                Ok(Step::key(fields.iter().map(|(name, value)| (name.as_str(), value))))
+            }
             _ => Err(wrong("no map in key")),
         },
         "v" => parsed().map(|value| Step::value(&value)),

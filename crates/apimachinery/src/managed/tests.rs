@@ -505,7 +505,7 @@ fn any_set() -> impl Strategy<Value = FieldSet> {
     let step = prop_oneof![
         "[a-c.:]{1,2}".prop_map(Step::Field),
         ("[a-b]", any::<i8>())
-            .prop_map(|(name, value)| Step::key([(name, value.into())].into_iter().collect())),
+            .prop_map(|(name, value)| Step::key([(name.as_str(), &Value::from(value))])),
         "[a-c\"]{0,2}".prop_map(|text| Step::value(&text.into())),
         (0u64..3).prop_map(Step::Index),
     ];

@@ -1,6 +1,7 @@
 //! What comparing and merging share: the fields of a value, the elements of a list by identity, and
 //! equality.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
@@ -47,22 +48,32 @@ fn collect(value: &Value, place: Place<'_>) -> Node {
     }
 }
 
+/// Longer lists are searched by an index.
+const SEARCHED: usize = 32;
+
 /// Elements by identity, in order of first appearance; those without one are left out.
 pub(super) fn group<'v>(
     items: &'v [Value],
     place: Place<'_>,
     relation: Relation<'_>,
 ) -> Vec<(Step, Vec<&'v Value>)> {
-    let mut groups: Vec<(Step, Vec<&Value>)> = Vec::new();
-    let mut places: BTreeMap<Step, usize> = BTreeMap::new();
+    let mut groups: Vec<(Step, Vec<&Value>)> = Vec::with_capacity(items.len());
+    let mut index = (items.len() > SEARCHED).then(BTreeMap::new);
     for item in items {
         let Ok(step) = place.identify(item, relation) else { continue };
-        match places.get(&step).and_then(|index| groups.get_mut(*index)) {
-            Some((_, group)) => group.push(item),
-            None => {
-                places.insert(step.clone(), groups.len());
-                groups.push((step, vec![item]));
+        let known = match &mut index {
+            None => groups.iter().position(|(other, _)| *other == step),
+            Some(index) => {
+                let known = index.get(&step).copied();
+                if known.is_none() {
+                    index.insert(step.clone(), groups.len());
+                }
+                known
             }
+        };
+        match known.and_then(|known| groups.get_mut(known)) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((step, vec![item])),
         }
     }
     groups
@@ -78,10 +89,33 @@ pub(super) fn field_of<'v>(value: Option<&'v Value>, name: &str) -> Option<&'v V
 
 /// The names of the fields of either value.
 pub(super) fn names_of<'v>(a: Option<&'v Value>, b: Option<&'v Value>) -> BTreeSet<&'v str> {
-    let names = |value: Option<&'v Value>| {
-        value.and_then(Value::as_object).into_iter().flat_map(|fields| fields.keys())
+    pairs_of(a, b).map(|(name, _, _)| name).collect()
+}
+
+type Pair<'v> = (&'v str, Option<&'v Value>, Option<&'v Value>);
+
+/// The fields of either value with what each of them holds, by name.
+pub(super) fn pairs_of<'v>(
+    a: Option<&'v Value>,
+    b: Option<&'v Value>,
+) -> impl Iterator<Item = Pair<'v>> {
+    let fields = |value: Option<&'v Value>| {
+        value.and_then(Value::as_object).into_iter().flatten().peekable()
     };
-    names(a).chain(names(b)).map(String::as_str).collect()
+    let (mut a, mut b) = (fields(a), fields(b));
+    // Maps are in the order of their keys.
+    std::iter::from_fn(move || {
+        let order = match (a.peek(), b.peek()) {
+            (None, None) => return None,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((a, _)), Some((b, _))) => a.cmp(b),
+        };
+        let left = if order.is_le() { a.next() } else { None };
+        let right = if order.is_ge() { b.next() } else { None };
+        let (name, _) = left.or(right)?;
+        Some((name.as_str(), left.map(|(_, value)| value), right.map(|(_, value)| value)))
+    })
 }
 
 /// Equality in which `1` and `1.0` are the same number.
@@ -92,7 +126,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().zip(b).all(|((x, a), (y, b))| x == y && same(a, b))
         }
         (a, b) => a == b,
     }

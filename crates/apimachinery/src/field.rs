@@ -4,22 +4,30 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A path such as `spec.template.spec.containers[0].env[FOO].name`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Path(String);
+/// A path such as `spec.template.spec.containers[0].env[FOO].name`. Validation makes one for every value it
+/// looks at, so short ones are kept in place.
+#[derive(Clone)]
+pub struct Path {
+    short: [u8; SHORT],
+    length: u8,
+    /// Set where the path is too long for that.
+    long: Option<Box<str>>,
+}
+
+const SHORT: usize = 63;
 
 impl Path {
     /// Starts a path at a top-level field; the empty name is the root.
     pub fn new(name: impl Into<String>) -> Self {
-        Self(name.into())
+        Self::joined([&name.into(), "", "", ""])
     }
 
     pub fn root() -> Self {
-        Self::default()
+        Self { short: [0; SHORT], length: 0, long: None }
     }
 
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { self.longer([".", name, ""]) }
+        if self.is_root() { Self::joined([name, "", "", ""]) } else { self.longer([".", name, ""]) }
     }
 
     pub fn index(&self, index: usize) -> Self {
@@ -30,30 +38,97 @@ impl Path {
         self.longer(["[", key, "]"])
     }
 
-    /// Validation makes a path for every value it looks at, so they are put together plainly.
-    fn longer(&self, parts: [&str; 3]) -> Self {
-        let length = parts.iter().map(|part| part.len()).sum::<usize>();
-        let mut path = String::with_capacity(self.0.len() + length);
-        path.push_str(&self.0);
-        parts.iter().for_each(|part| path.push_str(part));
-        Self(path)
+    fn longer(&self, [open, name, close]: [&str; 3]) -> Self {
+        let added = open.len() + name.len() + close.len();
+        if self.long.is_some() || usize::from(self.length) + added > SHORT {
+            return Self::joined([self.as_str(), open, name, close]);
+        }
+        let mut path = self.clone();
+        path.append([open, name, close]);
+        path
+    }
+
+    fn joined(parts: [&str; 4]) -> Self {
+        let mut path = Self::root();
+        if parts.iter().map(|part| part.len()).sum::<usize>() <= SHORT {
+            path.append(parts);
+        } else {
+            path.long = Some(parts.concat().into());
+        }
+        path
+    }
+
+    /// Appends what fits.
+    fn append<const N: usize>(&mut self, parts: [&str; N]) {
+        let mut end = usize::from(self.length);
+        for part in parts {
+            self.short[end..end + part.len()].copy_from_slice(part.as_bytes());
+            end += part.len();
+        }
+        self.length = end as u8;
+    }
+
+    fn is_root(&self) -> bool {
+        self.length == 0 && self.long.is_none()
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.long {
+            Some(long) => long,
+            None => std::str::from_utf8(&self.short[..usize::from(self.length)])
+                .expect("a path is made of whole texts"),
+        }
+    }
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self::root()
+    }
+}
+
+impl PartialEq for Path {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Path {}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl std::hash::Hash for Path {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Path").field(&self.as_str()).finish()
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Compat: Kubernetes prints the path of the object itself as `<nil>`.
-        if self.0.is_empty() { f.write_str("<nil>") } else { f.write_str(&self.0) }
+        if self.is_root() { f.write_str("<nil>") } else { f.write_str(self.as_str()) }
     }
 }
 
 impl From<&str> for Path {
     fn from(path: &str) -> Self {
-        Self(path.to_owned())
+        Self::joined([path, "", "", ""])
     }
 }
 

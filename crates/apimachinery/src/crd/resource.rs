@@ -52,6 +52,8 @@ pub struct CustomResource {
     pub has_status: bool,
     pub scale: Option<ScalePaths>,
     has_rules: bool,
+    /// Whether it holds other resources whole.
+    has_embedded: bool,
 }
 
 impl CustomResource {
@@ -83,6 +85,7 @@ impl CustomResource {
             namespaced: definition.str_at(&["spec", "scope"]) == Some("Namespaced"),
             has_status: declared.at(&["subresources", "status"]).is_some_and(|s| !s.is_null()),
             has_rules: has_rules(&schema),
+            has_embedded: has_embedded(&schema),
             scale,
             schema,
         })
@@ -123,6 +126,7 @@ impl CustomResource {
     pub fn prepare_update(&self, new: &mut Value, old: &Value) {
         if self.has_status {
             match old.get("status") {
+                Some(status) if new.get("status") == Some(status) => {}
                 Some(status) => new.set(&["status"], status.clone()),
                 None => drop(new.remove_at(&["status"])),
             }
@@ -135,16 +139,11 @@ impl CustomResource {
 
     /// Prepares an update of the status: nothing but the status and the managed fields changes.
     pub fn prepare_status_update(&self, new: &mut Value, old: &Value) {
-        let mut updated = old.clone();
-        match new.remove_at(&["status"]) {
-            Some(status) => updated.set(&["status"], status),
-            None => drop(updated.remove_at(&["status"])),
-        }
-        match new.remove_at(&["metadata", "managedFields"]) {
-            Some(entries) => updated.set(&["metadata", "managedFields"], entries),
-            None => drop(updated.remove_at(&["metadata", "managedFields"])),
-        }
-        *new = updated;
+        let nothing = Map::new();
+        let fields = old.as_object().unwrap_or(&nothing);
+        let metadata = old.map_at(&["metadata"]).unwrap_or(&nothing);
+        take_over(new.map_at_mut(&[]), fields, &["metadata", "status"]);
+        take_over(new.map_at_mut(&["metadata"]), metadata, &["managedFields"]);
     }
 
     pub fn validate_create(&self, object: &Value, rules: &dyn Rules) -> Vec<FieldError> {
@@ -159,7 +158,9 @@ impl CustomResource {
         errors.extend(validate(object, &self.schema, &Path::root()));
         errors.extend(self.validate_scale_spec(object));
         errors.extend(self.validate_scale_status(object));
-        errors.extend(validate_embedded(object, &self.schema, &Path::root()));
+        if self.has_embedded {
+            errors.extend(validate_embedded(object, &self.schema, &Path::root()));
+        }
         errors.extend(lists::validate_lists(object, &self.schema, &Path::root()));
         self.run_rules(&mut errors, object, None, rules);
         errors
@@ -174,7 +175,9 @@ impl CustomResource {
         errors.extend(validate_change(new, old, &self.schema, &Path::root()));
         errors.extend(self.validate_scale_spec(new));
         errors.extend(self.validate_scale_status(new));
-        errors.extend(validate_embedded(new, &self.schema, &Path::root()));
+        if self.has_embedded {
+            errors.extend(validate_embedded(new, &self.schema, &Path::root()));
+        }
         errors.extend(self.validate_changed_lists(new, old));
         self.run_rules(&mut errors, new, Some(old), rules);
         errors
@@ -216,10 +219,12 @@ impl CustomResource {
 
     /// Lists that were broken before are not held against this update.
     fn validate_changed_lists(&self, new: &Value, old: &Value) -> Vec<FieldError> {
-        if !lists::validate_lists(old, &self.schema, &Path::root()).is_empty() {
+        let errors = lists::validate_lists(new, &self.schema, &Path::root());
+        if errors.is_empty() || !lists::validate_lists(old, &self.schema, &Path::root()).is_empty()
+        {
             return Vec::new();
         }
-        lists::validate_lists(new, &self.schema, &Path::root())
+        errors
     }
 
     fn run_rules(
@@ -257,6 +262,17 @@ impl CustomResource {
             }
         }
         errors
+    }
+}
+
+/// Makes a map say what another one says, except about some fields. Most of it does already.
+fn take_over(map: &mut Map<String, Value>, other: &Map<String, Value>, except: &[&str]) {
+    let is_own = |name: &str| except.contains(&name);
+    map.retain(|name, _| is_own(name) || other.contains_key(name));
+    for (name, value) in other.iter().filter(|(name, _)| !is_own(name)) {
+        if map.get(name) != Some(value) {
+            map.insert(name.clone(), value.clone());
+        }
     }
 }
 
@@ -396,4 +412,16 @@ pub(super) fn has_rules(schema: &Schema) -> bool {
         || schema.items.as_deref().is_some_and(has_rules)
         || values.is_some_and(has_rules)
         || schema.limits().all_of.iter().any(has_rules)
+}
+
+/// Whether a resource may stand at any place below a node.
+pub(super) fn has_embedded(schema: &Schema) -> bool {
+    let values = match &schema.additional {
+        Additional::Schema(values) => Some(&**values),
+        _ => None,
+    };
+    schema.extensions.embedded_resource
+        || schema.properties.values().any(has_embedded)
+        || schema.items.as_deref().is_some_and(has_embedded)
+        || values.is_some_and(has_embedded)
 }

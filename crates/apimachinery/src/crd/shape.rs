@@ -13,6 +13,8 @@ use crate::schema::{Additional, Cursor, Schema};
 /// Fields every resource has, whatever its schema says.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
+const MANAGED_FIELDS: &str = "managedFields";
+
 /// Removes fields the schema does not know and returns their paths, sorted. The value is a whole resource.
 pub fn prune(value: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruned = Pruned { unknown: Vec::new(), at_root: true };
@@ -260,16 +262,16 @@ impl Coercion<'_, '_> {
                 self.unknown.push(path.child(field).to_string());
             }
         }
-        match decode::normalise(metadata.clone(), self.object_meta) {
-            Ok(shaped) => {
-                *metadata = shaped;
-                Ok(())
-            }
-            Err(mismatch) => {
-                let shown = crate::field::Shown::Verbatim(go_json(metadata));
-                Err(FieldError::invalid(&path, shown, mismatch.to_string()))
-            }
+        // Managed fields are most of it, and nobody has to read them in an error.
+        let entries = metadata.as_object_mut().and_then(|fields| fields.remove(MANAGED_FIELDS));
+        let before = metadata.clone();
+        if let (Some(entries), Value::Object(fields)) = (entries, &mut *metadata) {
+            fields.insert(MANAGED_FIELDS.to_owned(), entries);
         }
+        decode::normalise_in_place(metadata, self.object_meta).map_err(|mismatch| {
+            let shown = crate::field::Shown::Verbatim(go_json(&before));
+            FieldError::invalid(&path, shown, mismatch.to_string())
+        })
     }
 }
 

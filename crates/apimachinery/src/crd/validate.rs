@@ -1,6 +1,8 @@
 //! Values against the OpenAPI keywords of a schema, with the messages and the order of Kubernetes'
 //! validator. On an update, what did not change is not held against the writer (ratcheting).
 
+use std::cell::Cell;
+
 use serde_json::{Map, Number, Value};
 
 use super::number::{Bound, is_whole, shown};
@@ -14,7 +16,8 @@ const MAX_DEPTH: usize = 200;
 
 /// Checks `value` against `schema`; `root` is where the value stands in the object.
 pub fn validate(value: &Value, schema: &Schema, root: &Path) -> Vec<FieldError> {
-    Validator { root, ratchet: false }.check(value, None, schema, "", 0).errors
+    let validator = Validator { root, ratchet: false, alternatives: Cell::new(0) };
+    validator.check(value, None, schema, "", 0).errors
 }
 
 /// Checks an update: places whose value is unchanged are accepted as they are.
@@ -24,7 +27,8 @@ pub fn validate_change(
     schema: &Schema,
     root: &Path,
 ) -> Vec<FieldError> {
-    Validator { root, ratchet: true }.check(value, Some(old), schema, "", 0).errors
+    let validator = Validator { root, ratchet: true, alternatives: Cell::new(0) };
+    validator.check(value, Some(old), schema, "", 0).errors
 }
 
 /// Errors, and how many checks passed: the alternative that passed most explains a failed `anyOf`.
@@ -58,6 +62,8 @@ impl Outcome {
 struct Validator<'a> {
     root: &'a Path,
     ratchet: bool,
+    /// How deep inside alternatives it is; there it counts how many checks pass.
+    alternatives: Cell<usize>,
 }
 
 impl Validator<'_> {
@@ -72,11 +78,12 @@ impl Validator<'_> {
         if depth > MAX_DEPTH {
             return Outcome::failed(self.plain("exceeded max depth".into()));
         }
+        let is_unchanged = || old.is_some_and(|old| is_unchanged(value, old, schema));
+        if self.ratchet && self.alternatives.get() == 0 && old == Some(value) && is_unchanged() {
+            return Outcome::default();
+        }
         let mut outcome = self.check_all(value, old, schema, path, depth);
-        if self.ratchet
-            && !outcome.errors.is_empty()
-            && old.is_some_and(|old| is_unchanged(value, old, schema))
-        {
+        if self.ratchet && !outcome.errors.is_empty() && is_unchanged() {
             outcome.errors.clear();
         }
         outcome
@@ -384,7 +391,12 @@ impl Validator<'_> {
     ) -> Outcome {
         let limits = schema.limits();
         let mut outcome = Outcome::passed();
-        let run = |schema: &Schema| self.check_all(value, old, schema, path, depth + 1);
+        let run = |schema: &Schema| {
+            self.alternatives.update(|inside| inside + 1);
+            let outcome = self.check_all(value, old, schema, path, depth + 1);
+            self.alternatives.update(|inside| inside - 1);
+            outcome
+        };
         if depth > MAX_DEPTH {
             return outcome;
         }

@@ -185,6 +185,8 @@ fn count_generation(group: &str, kind: &str, subresource: &str, new: &mut Value,
 /// Makes `new` say at `path` what `old` says there.
 fn copy(new: &mut Value, old: &Value, path: &[&str]) {
     match old.at(path) {
+        // Most writers send back what they do not change, and comparing is cheaper than copying.
+        said if said == new.at(path) => {}
         Some(value) => new.set(path, value.clone()),
         None => {
             new.remove_at(path);

@@ -80,7 +80,7 @@ pub(crate) async fn start(state: &Arc<State>) {
                 Next::Changes(changes) => {
                     for change in changes {
                         if change.deleted {
-                            follower.forget(&change.object.head.name);
+                            follower.forget(change.object.name());
                             follower.sync_group(&change.object.to_value()).await;
                         } else if cache
                             .get(&change.object.key)
@@ -255,14 +255,13 @@ async fn clean_up(state: Arc<State>, definition: Value) {
             break;
         }
         for object in objects {
-            let head = &object.head;
-            let place = if head.namespace.is_empty() {
+            let place = if object.namespace().is_empty() {
                 String::new()
             } else {
-                format!("namespaces/{}/", encode_percent(&head.namespace))
+                format!("namespaces/{}/", encode_percent(object.namespace()))
             };
             let version = &served.gvk.version;
-            let name = encode_percent(&head.name);
+            let name = encode_percent(object.name());
             let target = format!("/apis/{group}/{version}/{place}{plural}/{name}");
             if !object.to_value().is_being_deleted() {
                 internal::send(&state, Method::DELETE, &target, None).await;

@@ -42,7 +42,7 @@ async fn remove_expired(state: &State, ttl: Duration) {
         let expired = last_written(&event.to_value())
             .is_some_and(|written| now.duration_since(written) >= ttl);
         if expired {
-            let key = storage.key(&event.head.namespace, &event.head.name);
+            let key = storage.key(event.namespace(), event.name());
             // Somebody may have written it again meanwhile; then it stays.
             let removed = state.store.delete(&key, Expect::ModRevision(event.revision)).await;
             if let Err(error) = removed {

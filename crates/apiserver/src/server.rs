@@ -355,7 +355,7 @@ fn reading_of(resource: &'static karmada_kinds::Resource, rbac: &Arc<Rbac>) -> R
         let rbac = rbac.clone();
         reading.observe = Some(Arc::new(move |change| {
             if change.deleted {
-                rbac.remove(kind, &change.object.head.namespace, &change.object.head.name);
+                rbac.remove(kind, change.object.namespace(), change.object.name());
             } else {
                 rbac.put(kind, &change.object.to_value());
             }

@@ -7,11 +7,12 @@
 mod dispatcher;
 mod event;
 mod object;
+mod texts;
 mod watcher;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use karmada_apimachinery::Value;
@@ -22,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
-pub use object::{Head, Places, StoredObject, Unreadable, encode};
+pub use object::{Places, StoredObject, Unreadable, encode};
 pub use watcher::{Next, Watcher};
 
 /// How many events a resource remembers.
@@ -52,6 +53,8 @@ pub struct Cache {
     state: RwLock<State>,
     /// The number of the next event; watchers wait for it to move.
     tail: Signal<u64>,
+    /// The names of the selectable fields, once for all objects.
+    field_names: OnceLock<Arc<[Arc<str>]>>,
     /// Objects on their way through the store, by where their text lies in memory.
     ahead: Mutex<HashMap<usize, StoredObject>>,
 }
@@ -97,7 +100,7 @@ impl Cache {
             closed: false,
         };
         let (state, tail, ahead) = (RwLock::new(state), Signal::new(0), Mutex::default());
-        Self { prefix, reading, state, tail, ahead }
+        Self { prefix, reading, state, tail, field_names: OnceLock::new(), ahead }
     }
 
     fn key_of<'a>(&self, kv: &'a KeyValue) -> &'a str {
@@ -126,7 +129,7 @@ impl Cache {
         let key: Arc<str> = key.strip_prefix(self.prefix.as_str()).unwrap_or(key).into();
         let mut object = StoredObject::ahead(key, text.clone(), places, value)?;
         if let Some(fields) = &self.reading.fields {
-            object.fields = fields(value);
+            object.set_fields(fields(value), &self.field_names);
         }
         self.ahead.lock().insert(text.as_ptr() as usize, object);
         Some(Ahead { cache: self, text: text.clone() })
@@ -158,7 +161,7 @@ impl Cache {
             object.completed = true;
         }
         if let Some(fields) = &self.reading.fields {
-            object.fields = fields(&value);
+            object.set_fields(fields(&value), &self.field_names);
         }
         Ok(object)
     }

@@ -1,4 +1,4 @@
-//! One stored object: its text, shared with the store, and the small head that filters look at.
+//! One stored object: its text, shared with the store, and the few words of it that filters look at.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,41 +11,32 @@ use karmada_handover::{Made, Shown, write_with_version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a filter, a list and the garbage collector need to know without parsing the object.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Head {
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
-    #[serde(deserialize_with = "null_is_empty")]
-    pub labels: BTreeMap<String, String>,
+use super::texts::Texts;
+
+/// The part of the metadata that filters look at.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Head<'a> {
+    #[serde(borrow)]
+    labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
 }
 
-impl Head {
-    fn of(value: &Value) -> Option<Self> {
-        let metadata = value.get("metadata")?.as_object()?;
-        let text = |key: &str| match metadata.get(key) {
-            None => Some(String::new()),
-            Some(value) => value.as_str().map(str::to_owned),
-        };
-        let labels = match metadata.get("labels") {
-            None | Some(Value::Null) => BTreeMap::new(),
-            Some(labels) => {
-                let pair = |(name, value): (&String, &Value)| {
-                    Some((name.clone(), value.as_str()?.to_owned()))
-                };
-                labels.as_object()?.iter().map(pair).collect::<Option<_>>()?
-            }
-        };
-        Some(Self { namespace: text("namespace")?, name: text("name")?, uid: text("uid")?, labels })
+/// The labels of a tree as names and values in turn; nothing if they are no texts.
+fn labels_of(value: &Value) -> Option<Texts> {
+    let metadata = value.get("metadata")?.as_object()?;
+    let labels = match metadata.get("labels") {
+        None | Some(Value::Null) => return Some(Texts::default()),
+        Some(labels) => labels.as_object()?,
+    };
+    if !labels.values().all(Value::is_string) {
+        return None;
     }
-}
-
-fn null_is_empty<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    Some(
+        labels
+            .iter()
+            .flat_map(|(name, value)| [name, value.as_str().unwrap_or_default()])
+            .collect(),
+    )
 }
 
 /// An object as the store holds it. Its text is that of the store, not a copy: the version, which is
@@ -56,17 +47,25 @@ pub struct StoredObject {
     /// The key below the prefix of its resource: `namespace/name` or `name`.
     pub key: Arc<str>,
     pub revision: i64,
-    pub head: Head,
+    /// Names and values in turn.
+    labels: Texts,
     /// `kind` and `apiVersion` come first, so that lists can leave them out; then the metadata.
     text: Bytes,
     places: Places,
     /// Whether the object reads differently from what is stored.
     pub completed: bool,
-    /// Values of the fields a selector may name beyond name and namespace.
-    pub fields: Vec<(Arc<str>, String)>,
+    fields: Fields,
     value: OnceLock<Arc<Value>>,
     /// What readers of the same process made of it.
     made: Made,
+}
+
+/// Values of the fields a selector may name beyond name and namespace.
+#[derive(Debug, Clone, Default)]
+struct Fields {
+    /// Shared with the other objects of the resource.
+    names: Arc<[Arc<str>]>,
+    values: Texts,
 }
 
 impl Shown for StoredObject {
@@ -75,7 +74,7 @@ impl Shown for StoredObject {
     }
 
     fn version_at(&self) -> usize {
-        self.places.version
+        self.places.version as usize
     }
 
     fn revision(&self) -> i64 {
@@ -91,11 +90,23 @@ impl Shown for StoredObject {
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     /// Where the fields after `kind` and `apiVersion` begin.
-    bare: usize,
+    bare: u32,
     /// Where the first field of the metadata would be.
-    version: usize,
+    version: u32,
     /// Where the metadata end.
-    metadata_end: usize,
+    metadata_end: u32,
+}
+
+impl Places {
+    /// Objects are far smaller than four gigabytes; of one that is not, nothing is known.
+    fn new(bare: usize, version: usize, metadata_end: usize) -> Option<Self> {
+        let place = |at: usize| u32::try_from(at).ok();
+        Some(Self {
+            bare: place(bare)?,
+            version: place(version)?,
+            metadata_end: place(metadata_end)?,
+        })
+    }
 }
 
 /// The stored bytes cannot be read as an object.
@@ -113,22 +124,28 @@ impl StoredObject {
         let fields: BTreeMap<Cow<'_, str>, &RawValue> =
             serde_json::from_slice(text).map_err(unreadable)?;
         let metadata = fields.get("metadata").map_or("{}", |raw| raw.get());
-        let head: Head = serde_json::from_str(metadata).map_err(unreadable)?;
+        let head: Head<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
+        let labels = head.labels.iter().flatten();
+        let labels = labels.flat_map(|(name, value)| [name, value]).collect();
         let (text, places) = match find_places(text, &fields, metadata) {
             Some(places) => (text.clone(), places),
             None => lay_out(&fields, metadata),
         };
-        Ok(Self {
+        Ok(Self::new((key, revision), text, places, labels))
+    }
+
+    fn new((key, revision): (Arc<str>, i64), text: Bytes, places: Places, labels: Texts) -> Self {
+        Self {
             key,
             revision,
-            head,
+            labels,
             text,
             places,
             completed: false,
-            fields: Vec::new(),
+            fields: Fields::default(),
             value: OnceLock::new(),
             made: Made::default(),
-        })
+        }
     }
 
     /// Wraps a tree that has no version; `revision` is its version.
@@ -144,18 +161,35 @@ impl StoredObject {
         places: Option<Places>,
         value: &Value,
     ) -> Option<Self> {
-        let head = Head::of(value)?;
-        Some(Self {
-            key,
-            revision: 0,
-            head,
-            text,
-            places: places?,
-            completed: false,
-            fields: Vec::new(),
-            value: OnceLock::new(),
-            made: Made::default(),
-        })
+        Some(Self::new((key, 0), text, places?, labels_of(value)?))
+    }
+
+    /// Notes the values of selectable fields. `known` are the names objects of the resource had so far.
+    pub(super) fn set_fields(
+        &mut self,
+        fields: Vec<(Arc<str>, String)>,
+        known: &OnceLock<Arc<[Arc<str>]>>,
+    ) {
+        let names = || fields.iter().map(|(name, _)| name.clone()).collect::<Arc<[_]>>();
+        let mut shared = known.get_or_init(names).clone();
+        if !shared.iter().eq(fields.iter().map(|(name, _)| name)) {
+            shared = names();
+        }
+        let values = fields.iter().map(|(_, value)| value).collect();
+        self.fields = Fields { names: shared, values };
+    }
+
+    pub fn name(&self) -> &str {
+        self.key.rsplit_once('/').map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// Empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        self.key.rsplit_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.value_of(name)
     }
 
     pub(super) fn size_of_text(&self) -> usize {
@@ -167,9 +201,10 @@ impl StoredObject {
         self.text.len() + 32
     }
 
-    fn write(&self, out: &mut Vec<u8>, from: usize, to: usize) {
+    fn write(&self, out: &mut Vec<u8>, from: u32, to: usize) {
         let version = self.revision.to_string();
-        write_with_version(out, &self.text[from..to], self.places.version - from, &version);
+        let at = self.places.version - from;
+        write_with_version(out, &self.text[from as usize..to], at as usize, &version);
     }
 
     /// Appends the object as text.
@@ -184,7 +219,7 @@ impl StoredObject {
 
     /// Appends the metadata as text: `"metadata":{…}`.
     pub fn write_metadata_to(&self, out: &mut Vec<u8>) {
-        self.write(out, self.places.bare, self.places.metadata_end);
+        self.write(out, self.places.bare, self.places.metadata_end as usize);
     }
 
     /// The same state under another version.
@@ -192,7 +227,7 @@ impl StoredObject {
         Self {
             key: self.key.clone(),
             revision,
-            head: self.head.clone(),
+            labels: self.labels.clone(),
             text: self.text.clone(),
             places: self.places,
             completed: self.completed,
@@ -218,10 +253,11 @@ impl StoredObject {
 
     pub fn field(&self, name: &str) -> Option<&str> {
         match name {
-            "metadata.name" => Some(&self.head.name),
-            "metadata.namespace" => Some(&self.head.namespace),
+            "metadata.name" => Some(self.name()),
+            "metadata.namespace" => Some(self.namespace()),
             other => {
-                self.fields.iter().find(|(field, _)| **field == *other).map(|(_, v)| v.as_str())
+                let Fields { names, values } = &self.fields;
+                names.iter().zip(values.iter()).find(|(name, _)| ***name == *other).map(|(_, v)| v)
             }
         }
     }
@@ -253,7 +289,7 @@ fn find_places(
     let as_it_should = text.starts_with(&begins)
         && text.get(version - 1..metadata_end) == Some(metadata.as_bytes())
         && !text.get(version).is_some_and(u8::is_ascii_whitespace);
-    as_it_should.then_some(Places { bare, version, metadata_end })
+    Places::new(bare, version, metadata_end).filter(|_| as_it_should)
 }
 
 /// Writes the object anew: kind, API version, then metadata, then the rest.
@@ -273,7 +309,8 @@ fn lay_out(fields: &BTreeMap<Cow<'_, str>, &RawValue>, metadata: &str) -> (Bytes
         }
     }
     out.push(b'}');
-    (exact(out), Places { bare, version, metadata_end })
+    let places = Places::new(bare, version, metadata_end).expect("no object is that large");
+    (exact(out), places)
 }
 
 /// The text an object is stored as, and where things are in it. The tree must not carry a version: that is
@@ -297,7 +334,7 @@ pub fn encode(value: &Value) -> (Bytes, Option<Places>) {
         let version = out.len() + 1;
         let _ = serde_json::to_writer(&mut out, value);
         if name == "metadata" && value.is_object() {
-            places = Some(Places { bare, version, metadata_end: out.len() });
+            places = Places::new(bare, version, out.len());
         }
     }
     out.push(b'}');
@@ -327,7 +364,7 @@ mod tests {
                 "metadata": {"name": "a", "labels": null, "resourceVersion": version}})
         };
         let object = read(&stored);
-        assert_eq!(object.head.name, "a");
+        assert_eq!((object.namespace(), object.name()), ("", "a"));
         for (object, version) in [(&object, "7"), (&object.restamped(123), "123")] {
             assert_eq!(object.to_value(), expected(version));
             let mut out = Vec::new();
@@ -364,13 +401,15 @@ mod tests {
 
     #[test]
     fn what_is_encoded_here_is_kept_as_it_is() {
-        let value = json!({"apiVersion": "v1", "data": {}, "kind": "X", "metadata": {"name": "a"}});
+        let value = json!({"apiVersion": "v1", "data": {}, "kind": "X",
+            "metadata": {"name": "a", "labels": {"app": "web", "b": ""}}});
         let (text, places) = encode(&value);
         let object = StoredObject::read("a".into(), &text, 7).unwrap();
         assert_eq!(object.text.as_ptr(), text.as_ptr());
         assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), value);
         let ahead = StoredObject::ahead("a".into(), text, places, &value).unwrap();
-        let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.head);
+        let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.labels);
         assert_eq!(told(&ahead), told(&object));
+        assert_eq!((ahead.label("app"), ahead.label("x")), (Some("web"), None));
     }
 }

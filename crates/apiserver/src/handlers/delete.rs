@@ -320,7 +320,7 @@ pub(crate) async fn delete_collection(call: &Call) -> Answer {
     warn_of_orphans(call, &options);
     let (objects, metadata) = list::find(call).await?;
     for object in &objects {
-        match delete_object(call, &object.head.name, &options).await {
+        match delete_object(call, object.name(), &options).await {
             Ok(_) => {}
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),

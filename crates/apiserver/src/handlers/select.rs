@@ -46,7 +46,7 @@ impl Selection {
 
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         object.key.starts_with(&self.prefix)
-            && self.labels.matches_map(&object.head.labels)
+            && self.labels.matches_with(|label| object.label(label))
             && self.fields.matches_with(|field| object.field(field))
     }
 }

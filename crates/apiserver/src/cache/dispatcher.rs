@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use karmada_signal::Signal;
 use karmada_store::{RangeQuery, Store, Update};
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cache, Reading};
@@ -167,19 +169,23 @@ impl Caches {
 
     /// Waits until all caches have reached a revision; false if that took too long.
     pub async fn reach(&self, revision: i64, patience: Duration) -> bool {
-        let reached = self.progress.until(|reached| *reached >= revision);
-        let asking = async {
-            loop {
-                tokio::time::sleep(ASK_AGAIN).await;
-                // The revision may be that of a change no cache is told of.
-                self.store.request_progress();
+        if self.progress() >= revision {
+            return true;
+        }
+        let deadline = Instant::now() + patience;
+        let mut reached = pin!(self.progress.until(|reached| *reached >= revision));
+        loop {
+            let again = deadline.min(Instant::now() + ASK_AGAIN);
+            tokio::select! {
+                biased;
+                _ = &mut reached => return true,
+                () = tokio::time::sleep_until(again) => {}
             }
-        };
-        tokio::select! {
-            biased;
-            _ = reached => true,
-            () = tokio::time::sleep(patience) => false,
-            () = asking => false,
+            if Instant::now() >= deadline {
+                return false;
+            }
+            // The revision may be that of a change no cache is told of.
+            self.store.request_progress();
         }
     }
 

@@ -1,5 +1,6 @@
 //! GET of a collection with `watch=true`: a stream of events, one JSON object per line.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Value, json};
 use karmada_handover::{Event, Watched};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::options::refuse;
 use super::present::{self, Columns};
@@ -192,10 +194,16 @@ impl Drop for Counted {
 /// An event of a watch: what happened to which object.
 type Seen = (EventType, Arc<StoredObject>);
 
+/// What a watch waits for beside changes, kept from one change to the next.
+struct Waits {
+    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    due: Pin<Box<Sleep>>,
+}
+
 enum Phase {
     Begin(Start),
     List(Listing),
-    Follow(Watcher, Interval),
+    Follow(Watcher, Waits),
     End,
 }
 
@@ -215,7 +223,7 @@ fn told(follower: Follower, start: Start) -> impl Stream<Item = Vec<Told>> + Sen
             let (told, phase) = match phase {
                 Phase::Begin(start) => follower.begin(start),
                 Phase::List(listing) => follower.list(listing),
-                Phase::Follow(watcher, clock) => follower.follow(watcher, clock).await,
+                Phase::Follow(watcher, waits) => follower.follow(watcher, waits).await,
                 Phase::End => return None,
             };
             Some((told, (follower, phase, counted)))
@@ -293,25 +301,35 @@ impl Follower {
     }
 
     fn following(&self, watcher: Watcher) -> Phase {
-        let mut clock = tokio::time::interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
-        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Phase::Follow(watcher, clock)
+        let due = self.next_due(Instant::now());
+        let waits = Waits {
+            stop: Box::pin(self.call.state.stop.clone().cancelled_owned()),
+            due: Box::pin(tokio::time::sleep_until(due)),
+        };
+        Phase::Follow(watcher, waits)
     }
 
-    async fn follow(&self, mut watcher: Watcher, mut clock: Interval) -> (Vec<Told>, Phase) {
-        let stop = self.call.state.stop.clone();
+    /// When the next bookmark is due, or the end.
+    fn next_due(&self, now: Instant) -> Instant {
         let before_end = self.ends.checked_sub(BEFORE_END).unwrap_or(self.ends);
-        let bookmark = |revision| vec![Told::Bookmark { revision, initial_end: false }];
+        if self.bookmarks && now < before_end {
+            before_end.min(now + BOOKMARK_EVERY)
+        } else {
+            self.ends
+        }
+    }
+
+    async fn follow(&self, mut watcher: Watcher, mut waits: Waits) -> (Vec<Told>, Phase) {
         loop {
             let progress = self.call.state.caches.progress();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return (Vec::new(), Phase::End),
+                () = &mut waits.stop => return (Vec::new(), Phase::End),
                 next = watcher.next() => match next {
                     Next::Changes(changes) => {
                         let seen = self.seen(&changes);
                         if !seen.is_empty() {
-                            return (vec![Told::Seen(seen)], Phase::Follow(watcher, clock));
+                            return (vec![Told::Seen(seen)], Phase::Follow(watcher, waits));
                         }
                     }
                     Next::Lagged { since } => {
@@ -319,13 +337,15 @@ impl Follower {
                     }
                     Next::Closed => return (Vec::new(), Phase::End),
                 },
-                _ = clock.tick(), if self.bookmarks => {
-                    return (bookmark(progress), Phase::Follow(watcher, clock));
+                () = &mut waits.due => {
+                    let now = Instant::now();
+                    if now >= self.ends {
+                        return (Vec::new(), Phase::End);
+                    }
+                    waits.due.as_mut().reset(self.next_due(now));
+                    let bookmark = Told::Bookmark { revision: progress, initial_end: false };
+                    return (vec![bookmark], Phase::Follow(watcher, waits));
                 }
-                () = tokio::time::sleep_until(before_end), if self.bookmarks && Instant::now() < before_end => {
-                    return (bookmark(progress), Phase::Follow(watcher, clock));
-                }
-                () = tokio::time::sleep_until(self.ends) => return (Vec::new(), Phase::End),
             }
         }
     }

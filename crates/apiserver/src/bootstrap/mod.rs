@@ -5,6 +5,7 @@ mod flow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
@@ -18,38 +19,40 @@ use crate::registry::Source;
 use crate::server::Error;
 use crate::state::State;
 
+/// How many objects are written at the same time: they share the flushes of the disk.
+const AT_ONCE: usize = 64;
+
 /// Writes what is missing.
 pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
-    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        ensure(state, &namespace).await?;
-    }
-    for object in policy::objects() {
-        reconcile_policy(state, &object).await?;
-    }
-    for object in flow::objects() {
-        ensure(state, &object).await?;
-    }
-    for object in priority_classes() {
-        ensure(state, &object).await?;
-    }
+    let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
+    let namespace =
+        |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    ensure_all(state, namespaces.map(namespace)).await?;
+    let policy = stream::iter(policy::objects())
+        .map(|object| async move { reconcile_policy(state, &object).await });
+    policy.buffered(AT_ONCE).try_collect::<()>().await?;
     publish(state, &extension_authentication(state)).await?;
-    for object in api_services(state) {
-        ensure(state, &object).await?;
-    }
+    let others = flow::objects().into_iter().chain(priority_classes()).chain(api_services(state));
+    ensure_all(state, others).await?;
     if state.config.role == Role::Member {
         let [service, endpoints @ ..] = api_endpoint(state);
         ensure(state, &service).await?;
         ensure(state, &service_range(state)).await?;
         // Endpoints may not be loopback addresses; nothing could reach such a server from elsewhere.
         if !state.config.advertise_address.is_loopback() {
-            for object in endpoints {
-                ensure(state, &object).await?;
-            }
+            ensure_all(state, endpoints).await?;
         }
     }
     Ok(())
+}
+
+/// Creates those objects that are not there.
+async fn ensure_all(
+    state: &Arc<State>,
+    objects: impl IntoIterator<Item = Value>,
+) -> Result<(), Error> {
+    let ensured = stream::iter(objects).map(|object| async move { ensure(state, &object).await });
+    ensured.buffered(AT_ONCE).try_collect().await
 }
 
 /// How long a store that does not answer is waited for.

@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
@@ -38,6 +39,11 @@ impl Default for Patience {
 
 /// How long open requests may take after shutdown has begun.
 const DRAIN: Duration = Duration::from_secs(5);
+/// A client that went without a word is noticed within a minute, also where there is nothing to tell it:
+/// watches over HTTP/1.1 have no pings of their own.
+const SILENCE: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
 const MAX_STREAMS: u32 = 1000;
 const MAX_HEADERS: u32 = 1 << 20;
 
@@ -100,6 +106,7 @@ where
     E: Into<Error> + 'static,
 {
     stream.set_nodelay(true)?;
+    keep_alive(&stream)?;
     let address = PeerAddress(stream.peer_addr()?);
     let stream = tokio::time::timeout(patience.handshake, acceptor.accept(stream)).await??;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
@@ -127,6 +134,12 @@ where
         .serve_connection_with_upgrades(TokioIo::new(Opening::new(stream, patience.head)), service);
     let connection = connection.into_owned();
     watcher.watch(connection).await
+}
+
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let probing =
+        TcpKeepalive::new().with_time(SILENCE).with_interval(PROBE_EVERY).with_retries(PROBES);
+    SockRef::from(stream).set_tcp_keepalive(&probing)
 }
 
 /// As many bytes as tell which protocol a client speaks.
@@ -193,5 +206,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_are_probed_for_clients_that_are_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_client, accepted) =
+            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        keep_alive(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), SILENCE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), PROBE_EVERY);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
     }
 }

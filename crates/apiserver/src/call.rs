@@ -42,7 +42,7 @@ impl Sent {
 
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
-    pub(crate) target: Target,
+    pub(crate) target: Arc<Target>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: Arc<Identity>,
@@ -59,7 +59,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(
         state: Arc<State>,
-        (target, query, headers): (Target, Query, HeaderMap),
+        (target, query, headers): (Arc<Target>, Query, HeaderMap),
         (user, record): (Arc<Identity>, Option<Arc<Record>>),
         served: Arc<Served>,
         (body, hands_over): (Sent, bool),

@@ -1,17 +1,38 @@
 //! The counters of the server in the text form Prometheus reads, under the names dashboards know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::routes::Target;
+
 /// (verb, group, version, resource, subresource, code)
 type Series = (String, String, String, String, String, u16);
 
+/// Whether requests for a target are counted in a series.
+fn counts(series: &Series, target: &Target, code: u16) -> bool {
+    let (verb, group, version, resource, subresource, own) = series;
+    *own == code
+        && verb.eq_ignore_ascii_case(target.verb)
+        && *resource == target.resource
+        && *subresource == target.subresource
+        && *group == target.group
+        && *version == target.version
+}
+
+fn hash_of(target: &Target, code: u16) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (target.verb, &target.resource, &target.subresource, &target.group, code).hash(&mut hasher);
+    hasher.finish()
+}
+
 #[derive(Default)]
 pub(crate) struct Metrics {
-    requests: Mutex<BTreeMap<Series, u64>>,
+    /// By hash: asking for a series that is known makes no texts.
+    requests: Mutex<HashMap<u64, Vec<(Series, u64)>>>,
     pub(crate) panics: AtomicU64,
     pub(crate) reading: AtomicI64,
     pub(crate) writing: AtomicI64,
@@ -19,7 +40,13 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn count(&self, target: &crate::routes::Target, code: u16) {
+    pub(crate) fn count(&self, target: &Target, code: u16) {
+        let mut requests = self.requests.lock();
+        let alike = requests.entry(hash_of(target, code)).or_default();
+        if let Some((_, count)) = alike.iter_mut().find(|(own, _)| counts(own, target, code)) {
+            *count += 1;
+            return;
+        }
         let series = (
             target.verb.to_ascii_uppercase(),
             target.group.clone(),
@@ -28,7 +55,12 @@ impl Metrics {
             target.subresource.clone(),
             code,
         );
-        *self.requests.lock().entry(series).or_default() += 1;
+        alike.push((series, 1));
+    }
+
+    /// The series and their counts, in order.
+    fn requests(&self) -> BTreeMap<Series, u64> {
+        self.requests.lock().values().flatten().cloned().collect()
     }
 
     pub(crate) fn render(&self) -> String {
@@ -36,7 +68,7 @@ impl Metrics {
             "# HELP apiserver_request_total Requests answered, by verb, resource and code.\n\
              # TYPE apiserver_request_total counter\n",
         );
-        for ((verb, group, version, resource, subresource, code), count) in &*self.requests.lock() {
+        for ((verb, group, version, resource, subresource, code), count) in self.requests() {
             let _ = writeln!(
                 out,
                 "apiserver_request_total{{code=\"{code}\",group=\"{group}\",resource=\"{resource}\",\

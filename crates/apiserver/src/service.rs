@@ -31,7 +31,7 @@ const MASTERS: &str = "system:masters";
 /// Answers one request, whatever happens inside.
 pub(crate) async fn answer(state: Arc<State>, request: Request<Body>) -> Response<Body> {
     let audit_id = filters::audit_id(request.headers(), &state.config.chance);
-    let asked = request.headers().clone();
+    let reads_gzip = respond::reads_gzip(request.headers());
     let head = request.method() == Method::HEAD;
     let work = AssertUnwindSafe(route(state.clone(), request, &audit_id)).catch_unwind();
     let mut response = work.await.unwrap_or_else(|panic| {
@@ -45,18 +45,18 @@ pub(crate) async fn answer(state: Arc<State>, request: Request<Body>) -> Respons
     if head {
         *response.body_mut() = body::empty();
     }
-    compressed(&asked, response).await
+    if reads_gzip { compressed(response).await } else { response }
 }
 
 /// Compresses whole bodies; streams have no known size and pass as they are.
-async fn compressed(asked: &HeaderMap, response: Response<Body>) -> Response<Body> {
+async fn compressed(response: Response<Body>) -> Response<Body> {
     use http_body::Body as _;
     if response.body().size_hint().exact().is_none_or(|size| size <= 128 * 1024) {
         return response;
     }
     let (mut parts, whole) = response.into_parts();
     let bytes = whole.collect().await.map(|collected| collected.to_bytes()).unwrap_or_default();
-    let bytes = respond::compress(asked, &mut parts.headers, bytes);
+    let bytes = respond::compress(&mut parts.headers, bytes);
     Response::from_parts(parts, body::full(bytes))
 }
 
@@ -67,7 +67,7 @@ async fn route(
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let target = Target::parse(&parts.method, parts.uri.path(), &query);
+    let target = Arc::new(Target::parse(&parts.method, parts.uri.path(), &query));
     let form = refusal_form(&parts.headers, &query);
     let audit = state.audit.as_ref();
     let asked = (&parts, audit_id.to_str().unwrap_or_default());
@@ -106,7 +106,9 @@ async fn permitted(
     body: Body,
     form: Option<negotiate::Representation>,
 ) -> Response<Body> {
-    match impersonate(state, &request) {
+    let mut attributes = call::attributes(&request.target, request.user.clone());
+    let headers = &request.parts.headers;
+    match impersonation::impersonate(headers, &attributes, &*state.authorizer) {
         Err(status) => return respond::refusal(&status, form),
         Ok(None) => {}
         Ok(Some(other)) => {
@@ -114,6 +116,7 @@ async fn permitted(
                 record.acts_as(&other);
             }
             request.user = Arc::new(other);
+            attributes.user = request.user.clone();
         }
     }
     // Places are given before permissions are looked up: a flood is not even judged.
@@ -121,7 +124,6 @@ async fn permitted(
         let message = "Too many requests, please try again later.";
         return body::refusal(&Status::too_many_requests(message, 1));
     };
-    let attributes = call::attributes(&request.target, request.user.clone());
     let decision = state.authorizer.authorize(&attributes);
     if let Some(record) = &request.record {
         let verdict = if decision.is_allowed() { "allow" } else { "forbid" };
@@ -180,16 +182,10 @@ fn authenticate(state: &State, parts: &Parts) -> Result<Arc<Identity>, Status> {
     state.authenticator.authenticate(parts, peer).map(Arc::new)
 }
 
-/// Establishes as whom they ask.
-fn impersonate(state: &State, request: &Arrived) -> Result<Option<Identity>, Status> {
-    let attributes = call::attributes(&request.target, request.user.clone());
-    impersonation::impersonate(&request.parts.headers, &attributes, &*state.authorizer)
-}
-
 pub(crate) struct Arrived {
     pub(crate) parts: Parts,
     pub(crate) query: Query,
-    pub(crate) target: Target,
+    pub(crate) target: Arc<Target>,
     pub(crate) user: Arc<Identity>,
     pub(crate) record: Option<Arc<Record>>,
     pub(crate) audit_id: HeaderValue,

@@ -57,15 +57,17 @@ pub fn refusal(status: &Status, form: Option<Representation>) -> Response<Body> 
     response
 }
 
-/// Compresses a whole body if that is worth it and the client can read it.
-pub fn compress(asked: &HeaderMap, headers: &mut HeaderMap, bytes: Bytes) -> Bytes {
-    let reads_gzip =
-        asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(
-            |value| {
-                value.split(',').any(|part| part.split(';').next().map(str::trim) == Some("gzip"))
-            },
-        );
-    if !reads_gzip || bytes.len() <= COMPRESS_ABOVE || headers.contains_key(CONTENT_ENCODING) {
+/// Whether a client reads compressed answers.
+pub fn reads_gzip(asked: &HeaderMap) -> bool {
+    let mut values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.any(|value| {
+        value.split(',').any(|part| part.split(';').next().map(str::trim) == Some("gzip"))
+    })
+}
+
+/// Compresses a whole body if that is worth it.
+pub fn compress(headers: &mut HeaderMap, bytes: Bytes) -> Bytes {
+    if bytes.len() <= COMPRESS_ABOVE || headers.contains_key(CONTENT_ENCODING) {
         return bytes;
     }
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());

@@ -54,3 +54,8 @@ pub use chance::Chance;
 pub use computed::{Computed, Entrance, Passage};
 pub use config::{Config, History, Role};
 pub use server::{ActingAs, Builder, Error, ExtraMetrics, Handle, Native, Server, Trust};
+
+/// Unpacks what is known of the built-in kinds. The first request that needs it would do it otherwise.
+pub fn unpack_schemas() {
+    karmada_kinds::schema::definitions();
+}

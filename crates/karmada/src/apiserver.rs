@@ -172,17 +172,22 @@ impl Serving {
         std::fs::create_dir_all(data_dir)
             .with_context(|| format!("create {}", data_dir.display()))?;
         let lock = DirLock::acquire(data_dir)?;
+        let advertised = args.advertise_address.unwrap_or(args.bind_address);
+        let settings = args.certificates(data_dir, advertised);
+        let shared = args.etcd.options().is_some();
+        // New keys take longer than everything else, so they are made beside it.
+        let own = settings.clone();
+        let keys = (!shared)
+            .then(|| tokio::task::spawn_blocking(move || Pki::open(own, Timestamp::now())));
+        drop(tokio::task::spawn_blocking(karmada_apiserver::unpack_schemas));
         let store: Arc<dyn Store> = match (args.etcd.options(), args.store) {
             (Some(options), _) => Arc::new(Etcd::open(&options).await?),
             (None, StoreArg::Memory) => Arc::new(Memory::new()),
             (None, StoreArg::Embedded) => Arc::new(Embedded::open(data_dir.join("store"))?),
         };
-        let advertised = args.advertise_address.unwrap_or(args.bind_address);
-        let settings = args.certificates(data_dir, advertised);
-        let shared = args.etcd.options().is_some();
-        let pki = match shared {
-            true => keys::open_shared(&*store, settings).await?,
-            false => Pki::open(settings, Timestamp::now())?,
+        let pki = match keys {
+            None => keys::open_shared(&*store, settings).await?,
+            Some(keys) => keys.await.context("make keys")??,
         };
         let pki = Arc::new(pki);
         let listener = args.listen().await?;

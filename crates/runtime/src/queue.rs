@@ -139,6 +139,9 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn add_at(&mut self, key: K, priority: Priority, at: Instant) {
         let planned = self.delayed.get(&key).copied();
+        if planned.is_some_and(|(time, known)| time <= at && known >= priority) {
+            return;
+        }
         // The earlier time and the higher priority win.
         let (time, priority) =
             planned.map_or((at, priority), |(time, other)| (time.min(at), priority.max(other)));

@@ -11,7 +11,7 @@ use karmada_apiserver::pki::{self, Pki, Settings, TokenKey};
 use karmada_apiserver::{Chance, Config as ServerConfig, Handle, History, Role, Server};
 use karmada_client::Client;
 use karmada_kube_controllers::{Plane, registry};
-use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
+use karmada_runtime::{Clock, EventBudget, Manager, Metrics, Shutdown};
 use karmada_store::Memory;
 
 use crate::config::Config;
@@ -25,6 +25,9 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const FAREWELL: Duration = Duration::from_secs(5);
 /// There may be a hundred members in a process, and those who watch them seldom fall far behind.
 const HISTORY: History = History { stored: 4 << 20, watched: 2 << 20 };
+/// Enough for the story of a Deployment of a hundred pods. A thousand pods that start at once would
+/// otherwise cost more in events than in pods.
+const EVENTS: EventBudget = EventBudget { burst: 150.0, per_second: 1.0, waiting: 150 };
 const CERTIFICATE_VALIDITY: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
 #[derive(Debug, thiserror::Error)]
@@ -221,5 +224,7 @@ fn manager_of(server: &Server, clock: &Clock, shutdown: &Shutdown) -> Manager {
     // Compat: what these controllers write carries this name in Kubernetes.
     let client = Client::beside(server.handle().acting_as(identity))
         .with_user_agent("kube-controller-manager");
-    Manager::new(client, clock.clone(), Metrics::default(), shutdown.clone())
+    let mut manager = Manager::new(client, clock.clone(), Metrics::default(), shutdown.clone());
+    manager.event_budget = EVENTS;
+    manager
 }

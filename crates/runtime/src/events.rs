@@ -25,17 +25,28 @@ const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 const BURST: f64 = 25.0;
 const REFILL_PER_SECOND: f64 = 1.0 / 300.0;
 
-/// Events one component writes: a burst, then so many per second. A flood of them must not take the time of
-/// those whose work it tells about.
-const COMPONENT_BURST: f64 = 500.0;
-const COMPONENT_PER_SECOND: f64 = 100.0;
-
 /// How many objects and messages are remembered.
 const MEMORY: usize = 4096;
 
-/// Events that may wait to be written; more are dropped, as client-go does.
-const WAITING: usize = 1000;
 const MESSAGE_LIMIT: usize = 1024;
+
+/// How many events one component writes. A flood of them must not take the time of those whose work it
+/// tells about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EventBudget {
+    /// So many at once,
+    pub burst: f64,
+    /// then so many.
+    pub per_second: f64,
+    /// Events that may wait to be written; more are dropped, as client-go does.
+    pub waiting: usize,
+}
+
+impl Default for EventBudget {
+    fn default() -> Self {
+        Self { burst: 500.0, per_second: 100.0, waiting: 1000 }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
@@ -98,10 +109,16 @@ pub struct Recorder {
 
 impl Recorder {
     /// Starts the task that writes the events of `component`.
-    pub fn start(client: &Client, component: &str, clock: Clock, shutdown: &Shutdown) -> Self {
-        let (notes, inbox) = mpsc::channel(WAITING);
+    pub fn start(
+        client: &Client,
+        (component, budget): (&str, EventBudget),
+        clock: Clock,
+        shutdown: &Shutdown,
+    ) -> Self {
+        let (notes, inbox) = mpsc::channel(budget.waiting);
         let api = client.api(&Gvr::new("", "v1", "events"));
-        shutdown.spawn(write_all(api, component.to_owned(), inbox, shutdown.clone()));
+        let pace = Pace::new(budget);
+        shutdown.spawn(write_all(api, component.to_owned(), pace, inbox, shutdown.clone()));
         Self { notes, clock }
     }
 
@@ -142,11 +159,11 @@ fn truncate(text: &mut String, limit: usize) {
 async fn write_all(
     api: Api,
     component: String,
+    mut pace: Pace,
     mut inbox: mpsc::Receiver<Note>,
     shutdown: Shutdown,
 ) {
     let mut correlator = Correlator::new(component);
-    let mut pace = Pace { tokens: COMPONENT_BURST, at: Instant::now() };
     loop {
         let note = tokio::select! {
             // What was recorded before the shutdown is still written.
@@ -183,18 +200,24 @@ async fn write_all(
 
 /// How fast a component may write.
 struct Pace {
+    budget: EventBudget,
     tokens: f64,
     at: Instant,
 }
 
 impl Pace {
+    fn new(budget: EventBudget) -> Self {
+        Self { budget, tokens: budget.burst, at: Instant::now() }
+    }
+
     async fn wait(&mut self) {
         let now = Instant::now();
-        let gained = now.duration_since(self.at).as_secs_f64() * COMPONENT_PER_SECOND;
-        self.tokens = (self.tokens + gained).min(COMPONENT_BURST) - 1.0;
+        let EventBudget { burst, per_second, .. } = self.budget;
+        let gained = now.duration_since(self.at).as_secs_f64() * per_second;
+        self.tokens = (self.tokens + gained).min(burst) - 1.0;
         self.at = now;
         if self.tokens < 0.0 {
-            tokio::time::sleep(Duration::from_secs_f64(-self.tokens / COMPONENT_PER_SECOND)).await;
+            tokio::time::sleep(Duration::from_secs_f64(-self.tokens / per_second)).await;
         }
     }
 }
@@ -458,7 +481,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_component_has_a_burst_and_then_a_rate() {
         let began = Instant::now();
-        let mut pace = Pace { tokens: COMPONENT_BURST, at: began };
+        let mut pace = Pace::new(EventBudget::default());
         for _ in 0..500 {
             pace.wait().await;
         }
@@ -472,9 +495,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_written_does_not_pile_up() {
-        let (notes, mut inbox) = mpsc::channel(WAITING);
+        let waiting = EventBudget::default().waiting;
+        let (notes, mut inbox) = mpsc::channel(waiting);
         let recorder = Recorder { notes, clock: Clock::real() };
-        for number in 0..WAITING + 500 {
+        for number in 0..waiting + 500 {
             let about =
                 ObjectReference { name: format!("o{number}"), ..ObjectReference::default() };
             recorder.normal(about, "Storm", "again");
@@ -483,6 +507,6 @@ mod tests {
         while inbox.try_recv().is_ok() {
             kept += 1;
         }
-        assert_eq!(kept, WAITING);
+        assert_eq!(kept, waiting);
     }
 }

@@ -19,7 +19,7 @@ mod shutdown;
 pub use backoff::Backoff;
 pub use clock::Clock;
 pub use controller::{Action, Controller};
-pub use events::{EventType, ObjectReference, Recorder};
+pub use events::{EventBudget, EventType, ObjectReference, Recorder};
 pub use health::Health;
 pub use informer::{Cache, Change, Informer, InformerSpec, Informers, Subscription};
 pub use key::ObjectKey;

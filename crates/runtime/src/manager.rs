@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use crate::controller::{self, Reconcile};
 use crate::{
-    Action, Clock, Controller, Informer, Informers, Metrics, Recorder, Shutdown, Subscription,
+    Action, Clock, Controller, EventBudget, Informer, Informers, Metrics, Recorder, Shutdown,
+    Subscription,
 };
 
 /// What controllers work with. Clones share it.
@@ -23,6 +24,8 @@ pub struct Manager {
     pub clock: Clock,
     pub metrics: Metrics,
     pub shutdown: Shutdown,
+    /// What each component may write about.
+    pub event_budget: EventBudget,
     subscriptions: Arc<Mutex<Vec<Subscription>>>,
 }
 
@@ -35,6 +38,7 @@ impl Manager {
             clock,
             metrics,
             shutdown,
+            event_budget: EventBudget::default(),
             subscriptions: Arc::default(),
         }
     }
@@ -45,7 +49,8 @@ impl Manager {
     }
 
     pub fn recorder(&self, component: &str) -> Recorder {
-        Recorder::start(&self.client, component, self.clock.clone(), &self.shutdown)
+        let subject = (component, self.event_budget);
+        Recorder::start(&self.client, subject, self.clock.clone(), &self.shutdown)
     }
 
     /// Starts a controller once everything it decides by is known.

@@ -5,12 +5,12 @@ use jiff::Timestamp;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::Object;
-use karmada_runtime::{Manager, Recorder};
+use karmada_runtime::{EventBudget, Manager, Recorder};
 use parking_lot::Mutex;
 
 /// Notes of one member: so many at once, then so many per second.
-const BURST: f64 = 400.0;
-const PER_SECOND: f64 = 20.0;
+const BURST: f64 = 300.0;
+const PER_SECOND: f64 = 3.0;
 
 /// What there is to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn new(manager: &Manager) -> Self {
+        let mut manager = manager.clone();
+        manager.event_budget = EventBudget { burst: BURST, waiting: 300, ..manager.event_budget };
         Self { recorder: manager.recorder("kubelet"), budget: Mutex::new((BURST, None)) }
     }
 

@@ -29,6 +29,7 @@ mod life;
 mod script;
 mod status;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -37,8 +38,9 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
 use karmada_runtime::{Action, Change, Clock, Controller, Informer, Manager, ObjectKey};
+use parking_lot::Mutex;
 
-use crate::faults::Faults;
+use crate::faults::{Faults, Trouble};
 use crate::nodes;
 use crate::workloads::pods::Pod;
 use addresses::Addresses;
@@ -64,6 +66,8 @@ struct Ctx {
     timeline: Timeline,
     addresses: Addresses,
     notes: Notes,
+    /// Versions that came of reports, and the faults known then: they hold nothing new.
+    reported: Mutex<HashMap<ObjectKey, (String, Arc<Trouble>)>>,
 }
 
 pub(crate) fn gvr() -> Gvr {
@@ -85,6 +89,7 @@ pub(crate) fn start(manager: &Manager, faults: &Faults, timeline: &Timeline) {
         timeline: timeline.clone(),
         addresses: Addresses::default(),
         notes: Notes::new(manager),
+        reported: Mutex::default(),
     });
     let own = ctx.clone();
     let bound = queue.clone();
@@ -94,7 +99,10 @@ pub(crate) fn start(manager: &Manager, faults: &Faults, timeline: &Timeline) {
                 bound.add(ObjectKey::of(new));
             }
         }
-        Change::Deleted(pod) => own.addresses.release(pod.uid()),
+        Change::Deleted(pod) => {
+            own.reported.lock().remove(&ObjectKey::of(pod));
+            own.addresses.release(pod.uid());
+        }
     }));
     let (mut trouble, known) = (faults.follow(), pods.clone());
     manager.shutdown.spawn_until(async move {
@@ -108,15 +116,19 @@ pub(crate) fn start(manager: &Manager, faults: &Faults, timeline: &Timeline) {
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.pods.cache().get(&key) else { return Ok(Action::AwaitChange) };
+    let trouble = ctx.faults.current();
+    if ctx.is_own_report(&key, &object, &trouble) {
+        return Ok(Action::AwaitChange);
+    }
     let pod = object.value();
     let Some(node) = ctx.machine_of(&pod) else { return Ok(Action::AwaitChange) };
     let now = ctx.clock.now();
-    let plan = ctx.plan(&object, &pod, &node, now);
+    let plan = ctx.plan(&object, &pod, &node, (now, &trouble));
     match plan.step {
         Step::Rest => {}
         Step::Remove => return ctx.remove(&key, &object).await,
         Step::Report(status) => {
-            if !ctx.report(&key, &object, status).await? {
+            if !ctx.report(&key, &object, status, trouble).await? {
                 return Ok(Action::AwaitChange);
             }
             ctx.notes.tell(&object, &pod, plan.notes, now);
@@ -131,9 +143,9 @@ impl Ctx {
         object: &Object,
         pod: &Value,
         (node, host): &(Arc<Object>, String),
-        now: Timestamp,
+        (now, trouble): (Timestamp, &Trouble),
     ) -> Plan {
-        let script = Script::of(pod, &self.timeline, &self.faults.current());
+        let script = Script::of(pod, &self.timeline, trouble);
         let address = || self.addresses.lend(object, node, host, pod);
         let machine = Machine { host: host.clone(), address: &address };
         life::advance(pod, &script, now, &machine)
@@ -153,8 +165,22 @@ impl Ctx {
         Some((node, address))
     }
 
+    /// Whether a pod is as it was reported last, with everything around it as it was then.
+    fn is_own_report(&self, key: &ObjectKey, object: &Object, trouble: &Arc<Trouble>) -> bool {
+        let last = self.reported.lock().remove(key);
+        last.is_some_and(|(version, known)| {
+            version == object.resource_version() && Arc::ptr_eq(&known, trouble)
+        })
+    }
+
     /// Writes the status; whether it still was the pod that was looked at.
-    async fn report(&self, key: &ObjectKey, object: &Object, status: Value) -> Result<bool, Error> {
+    async fn report(
+        &self,
+        key: &ObjectKey,
+        object: &Object,
+        status: Value,
+        trouble: Arc<Trouble>,
+    ) -> Result<bool, Error> {
         let patch = json!({
             "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
             "status": status,
@@ -162,7 +188,11 @@ impl Ctx {
         let api = self.client.api(&gvr()).namespaced(&key.namespace);
         let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
         match api.patch_subresource(&key.name, "status", &patch, &options).await {
-            Ok(_) => Ok(true),
+            Ok(reported) => {
+                let version = reported.resource_version().to_owned();
+                self.reported.lock().insert(key.clone(), (version, trouble));
+                Ok(true)
+            }
             // The newer pod is on its way to the cache.
             Err(error) if error.is_conflict() || error.is_not_found() => Ok(false),
             Err(source) => Err(Error::Report { pod: key.clone(), source }),

@@ -13,6 +13,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
 use karmada_runtime::{Action, Clock, Controller, Informer, Manager, ObjectKey, Recorder};
 
+use super::BURST;
 use super::expectations::Expectations;
 use super::ownership::{Claimer, accepts_all, controller_of, index_by_controller};
 use super::pods::selector_of;
@@ -59,7 +60,9 @@ pub(crate) fn start(manager: &Manager) {
         seen.see(change.object());
         let set = change.object();
         match controller_of(set.meta()).filter(|owner| owner.kind == "Deployment") {
-            Some(owner) => queue.add(ObjectKey::new(set.namespace(), owner.name.as_str())),
+            Some(owner) => {
+                queue.add_after(ObjectKey::new(set.namespace(), owner.name.as_str()), BURST);
+            }
             None => {
                 for deployment in known.cache().list_namespace(set.namespace()) {
                     if selector_of(&deployment.value()).matches_map(&set.meta().labels) {

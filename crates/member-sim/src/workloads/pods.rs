@@ -12,14 +12,18 @@ use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::selector::LabelSelector;
 use karmada_apimachinery::time::parse_time;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Api, Client, DeleteOptions, Object, Result};
+use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_runtime::{Change, Informer, Manager, ObjectKey, Queue, Recorder};
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
+use super::BURST;
 use super::expectations::Expectations;
 use super::ownership::{
     Claimer, accepts_all, controller_of, controller_reference, index_by_controller,
 };
+
+type Answer<T> = karmada_client::Result<T>;
 
 /// A pod with the parts of it that controllers decide by. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -47,9 +51,38 @@ pub(crate) struct PodSpec {
     pub(crate) containers: Vec<Container>,
     pub(crate) init_containers: Vec<Container>,
     pub(crate) active_deadline_seconds: Option<i64>,
-    pub(crate) volumes: Vec<Value>,
-    pub(crate) priority_class_name: String,
-    pub(crate) overhead: BTreeMap<String, Value>,
+    /// Those that stand for a claim: of the others controllers know nothing.
+    #[serde(deserialize_with = "claiming")]
+    pub(crate) volumes: Vec<Volume>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Volume {
+    name: String,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimSource {
+    claim_name: String,
+}
+
+impl Volume {
+    /// The claim behind the volume; one made for an ephemeral volume is named after the pod.
+    fn claim(&self, pod: &str) -> Option<String> {
+        let named = self.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+        named.or_else(|| self.ephemeral.map(|_| format!("{pod}-{}", self.name)))
+    }
+}
+
+fn claiming<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>, D::Error> {
+    let mut volumes: Vec<Volume> = Option::deserialize(deserializer)?.unwrap_or_default();
+    volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
+    volumes.shrink_to_fit();
+    Ok(volumes)
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -72,8 +105,20 @@ pub(crate) struct ContainerPort {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Resources {
-    pub(crate) requests: BTreeMap<String, Value>,
-    pub(crate) limits: BTreeMap<String, Value>,
+    /// By name. There are two or three, and very many pods: a map would be ten times as large.
+    #[serde(deserialize_with = "pairs")]
+    requests: Box<[(Box<str>, Value)]>,
+}
+
+impl Resources {
+    pub(crate) fn request(&self, resource: &str) -> Option<&Value> {
+        self.requests.iter().find(|(name, _)| **name == *resource).map(|(_, amount)| amount)
+    }
+}
+
+fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[(Box<str>, Value)]>, D::Error> {
+    let pairs: Option<BTreeMap<Box<str>, Value>> = Option::deserialize(deserializer)?;
+    Ok(pairs.unwrap_or_default().into_iter().collect())
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -134,6 +179,12 @@ pub(crate) struct Terminated {
 pub(crate) fn node_of(pod: &Object) -> Option<String> {
     let body = pod.typed::<Body>().ok()?;
     Some(body.spec.node_name.clone()).filter(|node| !node.is_empty())
+}
+
+/// The claims a pod mounts, those made for its ephemeral volumes too.
+pub(crate) fn claims_of(pod: &Object) -> Vec<String> {
+    let Ok(body) = pod.typed::<Body>() else { return Vec::new() };
+    body.spec.volumes.iter().filter_map(|volume| volume.claim(pod.name())).collect()
 }
 
 impl Pod {
@@ -294,10 +345,12 @@ impl Pods {
             (self.expectations.clone(), owners.clone(), queue.clone());
         manager.keep(self.informer.subscribe(move |change| {
             expectations.see(change.object());
-            if let Change::Applied { old: Some(old), .. } = change {
+            let pod = change.object();
+            if let Change::Applied { old: Some(old), .. } = change
+                && old.meta().owner_references != pod.meta().owner_references
+            {
                 queue_owner(old, kind, &queue);
             }
-            let pod = change.object();
             match controller_of(pod.meta()) {
                 Some(_) => queue_owner(pod, kind, &queue),
                 None => queue_matching(pod, &owners, &queue),
@@ -312,7 +365,7 @@ impl Pods {
         owners: &Gvr,
         selector: &LabelSelector,
         finalizer: Option<&str>,
-    ) -> Result<Vec<Pod>> {
+    ) -> Answer<Vec<Pod>> {
         self.claim_accepted(owner, owners, selector, finalizer, &accepts_all).await
     }
 
@@ -324,7 +377,7 @@ impl Pods {
         selector: &LabelSelector,
         finalizer: Option<&str>,
         accepts: &(dyn Fn(&Object) -> bool + Sync),
-    ) -> Result<Vec<Pod>> {
+    ) -> Answer<Vec<Pod>> {
         let claimer = Claimer {
             owners: self.client.api(owners).namespaced(owner.namespace()),
             objects: self.api(owner.namespace()),
@@ -337,7 +390,7 @@ impl Pods {
     }
 
     /// Creates one pod and tells about it in an event of the owner.
-    pub(crate) async fn create(&self, owner: &Object, pod: &Value) -> Result<Value> {
+    pub(crate) async fn create(&self, owner: &Object, pod: &Value) -> Answer<Value> {
         let created = self.api(owner.namespace()).create(pod).await;
         match &created {
             Ok(created) => {
@@ -355,7 +408,7 @@ impl Pods {
 
     /// Creates pods in batches that double in size, and stops at the first batch that fails, so
     /// that a quota is not asked a thousand times. Returns how many there are now.
-    pub(crate) async fn create_many(&self, owner: &Object, pods: &[Value]) -> (usize, Result<()>) {
+    pub(crate) async fn create_many(&self, owner: &Object, pods: &[Value]) -> (usize, Answer<()>) {
         let (mut created, mut batch) = (0, 1);
         while created < pods.len() {
             let end = (created + batch).min(pods.len());
@@ -377,7 +430,7 @@ impl Pods {
     }
 
     /// Deletes one pod and tells about it in an event of the owner.
-    pub(crate) async fn delete(&self, owner: &Object, pod: &Pod) -> Result<()> {
+    pub(crate) async fn delete(&self, owner: &Object, pod: &Pod) -> Answer<()> {
         let options = DeleteOptions { uid: Some(pod.uid().to_owned()), ..DeleteOptions::default() };
         match self.api(owner.namespace()).delete(pod.name(), &options).await {
             Ok(deleted) => {
@@ -395,7 +448,7 @@ impl Pods {
         }
     }
 
-    pub(crate) async fn delete_many(&self, owner: &Object, pods: &[Pod]) -> Result<()> {
+    pub(crate) async fn delete_many(&self, owner: &Object, pods: &[Pod]) -> Answer<()> {
         let results = join_all(pods.iter().map(|pod| self.delete(owner, pod))).await;
         results.into_iter().collect()
     }
@@ -403,7 +456,7 @@ impl Pods {
 
 fn queue_owner(pod: &Object, kind: &str, queue: &Queue<ObjectKey>) {
     if let Some(owner) = controller_of(pod.meta()).filter(|owner| owner.kind == kind) {
-        queue.add(ObjectKey::new(pod.namespace(), owner.name.as_str()));
+        queue.add_after(ObjectKey::new(pod.namespace(), owner.name.as_str()), BURST);
     }
 }
 
@@ -507,6 +560,19 @@ mod tests {
         rank_for_deletion(&mut pods, &mates, now);
         let names: Vec<_> = pods.iter().map(Pod::name).collect();
         assert_eq!(names, ["unassigned", "pending", "unready", "crowded", "young", "old"]);
+    }
+
+    #[test]
+    fn claims_are_named_or_follow_from_the_pod() {
+        let volumes = json!([
+            {"name": "token", "projected": {"sources": []}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        ]);
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"volumes": volumes}});
+        assert_eq!(claims_of(&Object::from_value(&pod).unwrap()), ["mine", "a-scratch"]);
+        let none = json!({"metadata": {"name": "a"}, "spec": {"volumes": null}});
+        assert!(claims_of(&Object::from_value(&none).unwrap()).is_empty());
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn usage(pod: &Pod, resource: &str) -> i64 {
 
 fn request(containers: &[&Container], resource: &str) -> Option<i64> {
     let own = |container: &&Container| {
-        let value = container.resources.requests.get(resource)?;
+        let value = container.resources.request(resource)?;
         Quantity::from_value(value).ok().map(|amount| amount.milli_value())
     };
     containers.iter().map(own).sum()

@@ -9,9 +9,11 @@ pub(crate) mod volumes;
 use std::sync::Arc;
 
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::{Value, json};
+use karmada_apimachinery::json;
 use karmada_client::{Client, Object};
 use karmada_runtime::{Informer, Manager, ObjectKey};
+
+use super::pods::claims_of;
 
 /// Who makes the volumes of the default class.
 pub(super) const PROVISIONER: &str = "simulated.karmada.io/volumes";
@@ -68,26 +70,10 @@ impl Storage {
     }
 }
 
-/// The claims a pod mounts, those made for its ephemeral volumes too.
+/// The claims a pod mounts, as they are indexed by.
 pub(super) fn claims_of_pod(pod: &Object) -> Vec<String> {
-    #[derive(Default, serde::Deserialize)]
-    #[serde(default)]
-    struct Mounts {
-        spec: Spec,
-    }
-    #[derive(Default, serde::Deserialize)]
-    #[serde(default)]
-    struct Spec {
-        volumes: Vec<Value>,
-    }
-    let mounts: Mounts = serde_json::from_slice(pod.bytes()).unwrap_or_default();
-    let name = |volume: &Value| {
-        let named = volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned);
-        let own = volume.get("ephemeral").and_then(|_| volume["name"].as_str());
-        named.or_else(|| own.map(|own| format!("{}-{own}", pod.name())))
-    };
-    let volumes = mounts.spec.volumes.iter().filter_map(name);
-    volumes.map(|claim| ObjectKey::new(pod.namespace(), claim).to_string()).collect()
+    let claims = claims_of(pod).into_iter();
+    claims.map(|claim| ObjectKey::new(pod.namespace(), claim).to_string()).collect()
 }
 
 /// Makes the class that claims without one get, unless somebody made it before.

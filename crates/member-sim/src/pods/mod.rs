@@ -31,6 +31,7 @@ mod status;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::Gvr;
@@ -66,8 +67,30 @@ struct Ctx {
     timeline: Timeline,
     addresses: Addresses,
     notes: Notes,
-    /// Versions that came of reports, and the faults known then: they hold nothing new.
-    reported: Mutex<HashMap<ObjectKey, (String, Arc<Trouble>)>>,
+    /// What came of reports: it holds nothing new.
+    reported: Mutex<HashMap<ObjectKey, Reported>>,
+}
+
+/// A pod as it was reported.
+struct Reported {
+    version: String,
+    /// The faults known then.
+    trouble: Arc<Trouble>,
+    /// When there will be more to report.
+    due: Option<Timestamp>,
+}
+
+impl Reported {
+    /// What is left to do while the pod and everything around it are as they were: to wait for the
+    /// time of the next report. Once that has come, the pod is to be looked at.
+    fn rest(&self, version: &str, trouble: &Arc<Trouble>, now: Timestamp) -> Option<Action> {
+        if self.version != version || !Arc::ptr_eq(&self.trouble, trouble) {
+            return None;
+        }
+        let Some(due) = self.due else { return Some(Action::AwaitChange) };
+        let left = Duration::try_from(due.duration_since(now)).ok()?;
+        (!left.is_zero()).then_some(Action::Requeue(left))
+    }
 }
 
 pub(crate) fn gvr() -> Gvr {
@@ -117,18 +140,21 @@ pub(crate) fn start(manager: &Manager, faults: &Faults, timeline: &Timeline) {
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.pods.cache().get(&key) else { return Ok(Action::AwaitChange) };
     let trouble = ctx.faults.current();
-    if ctx.is_own_report(&key, &object, &trouble) {
-        return Ok(Action::AwaitChange);
+    let now = ctx.clock.now();
+    let last = ctx.reported.lock().remove(&key);
+    let rest = last.and_then(|last| last.rest(object.resource_version(), &trouble, now));
+    if let Some(rest) = rest {
+        return Ok(rest);
     }
     let pod = object.value();
     let Some(node) = ctx.machine_of(&pod) else { return Ok(Action::AwaitChange) };
-    let now = ctx.clock.now();
     let plan = ctx.plan(&object, &pod, &node, (now, &trouble));
     match plan.step {
         Step::Rest => {}
         Step::Remove => return ctx.remove(&key, &object).await,
         Step::Report(status) => {
-            if !ctx.report(&key, &object, status, trouble).await? {
+            let due = plan.again.and_then(|again| now.checked_add(again).ok());
+            if !ctx.report(&key, &object, status, (trouble, due)).await? {
                 return Ok(Action::AwaitChange);
             }
             ctx.notes.tell(&object, &pod, plan.notes, now);
@@ -165,21 +191,13 @@ impl Ctx {
         Some((node, address))
     }
 
-    /// Whether a pod is as it was reported last, with everything around it as it was then.
-    fn is_own_report(&self, key: &ObjectKey, object: &Object, trouble: &Arc<Trouble>) -> bool {
-        let last = self.reported.lock().remove(key);
-        last.is_some_and(|(version, known)| {
-            version == object.resource_version() && Arc::ptr_eq(&known, trouble)
-        })
-    }
-
     /// Writes the status; whether it still was the pod that was looked at.
     async fn report(
         &self,
         key: &ObjectKey,
         object: &Object,
         status: Value,
-        trouble: Arc<Trouble>,
+        (trouble, due): (Arc<Trouble>, Option<Timestamp>),
     ) -> Result<bool, Error> {
         let patch = json!({
             "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
@@ -190,7 +208,7 @@ impl Ctx {
         match api.patch_subresource(&key.name, "status", &patch, &options).await {
             Ok(reported) => {
                 let version = reported.resource_version().to_owned();
-                self.reported.lock().insert(key.clone(), (version, trouble));
+                self.reported.lock().insert(key.clone(), Reported { version, trouble, due });
                 Ok(true)
             }
             // The newer pod is on its way to the cache.
@@ -212,5 +230,30 @@ impl Ctx {
             Ok(_) => {}
         }
         Ok(Action::AwaitChange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_was_reported_rests_until_its_next_step_is_due() {
+        let now = Timestamp::UNIX_EPOCH;
+        let (trouble, later) = (Arc::new(Trouble::default()), now + Duration::from_secs(2));
+        let reported = |due| Reported { version: "7".to_owned(), trouble: trouble.clone(), due };
+        let forever = reported(None);
+        assert!(matches!(forever.rest("7", &trouble, now), Some(Action::AwaitChange)));
+        assert!(forever.rest("8", &trouble, now).is_none(), "somebody else wrote");
+        assert!(forever.rest("7", &Arc::default(), now).is_none(), "faults changed");
+        let waiting = reported(Some(later));
+        let two = Duration::from_secs(2);
+        assert!(
+            matches!(waiting.rest("7", &trouble, now), Some(Action::Requeue(left)) if left == two)
+        );
+        assert!(
+            waiting.rest("7", &trouble, later).is_none(),
+            "a look that came with the news counts"
+        );
     }
 }

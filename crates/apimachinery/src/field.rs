@@ -14,7 +14,7 @@ pub struct Path {
     long: Option<Box<str>>,
 }
 
-const SHORT: usize = 63;
+const SHORT: usize = 39;
 
 impl Path {
     /// Starts a path at a top-level field; the empty name is the root.

@@ -107,8 +107,10 @@ pub(crate) struct ContainerPort {
 pub(crate) struct Resources {
     /// By name. There are two or three, and very many pods: a map would be ten times as large.
     #[serde(deserialize_with = "pairs")]
-    requests: Box<[(Box<str>, Value)]>,
+    requests: Amounts,
 }
+
+type Amounts = Box<[(Box<str>, Value)]>;
 
 impl Resources {
     pub(crate) fn request(&self, resource: &str) -> Option<&Value> {
@@ -116,7 +118,7 @@ impl Resources {
     }
 }
 
-fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[(Box<str>, Value)]>, D::Error> {
+fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amounts, D::Error> {
     let pairs: Option<BTreeMap<Box<str>, Value>> = Option::deserialize(deserializer)?;
     Ok(pairs.unwrap_or_default().into_iter().collect())
 }

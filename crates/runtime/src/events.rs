@@ -3,6 +3,8 @@
 //! of client-go.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,6 +13,7 @@ use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, Object, Patch, PatchOptions};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::debug;
@@ -30,21 +33,22 @@ const MEMORY: usize = 4096;
 
 const MESSAGE_LIMIT: usize = 1024;
 
-/// How many events one component writes. A flood of them must not take the time of those whose work it
-/// tells about.
+/// How many events the components of a process write together, or one that has a budget of its own. A flood
+/// of them must not take the time of those whose work it tells about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EventBudget {
     /// So many at once,
     pub burst: f64,
     /// then so many.
     pub per_second: f64,
-    /// Events that may wait to be written; more are dropped, as client-go does.
+    /// Events that may wait to be written; more are dropped, as client-go does. Of warnings twice as many
+    /// are taken: what went wrong must not be lost among what went well.
     pub waiting: usize,
 }
 
 impl Default for EventBudget {
     fn default() -> Self {
-        Self { burst: 500.0, per_second: 100.0, waiting: 1000 }
+        Self { burst: 500.0, per_second: 100.0, waiting: 500 }
     }
 }
 
@@ -100,26 +104,76 @@ struct Note {
     at: Timestamp,
 }
 
+/// What recorders share: how much may wait, and how fast it is written. Clones are the same desk.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    budget: EventBudget,
+    waiting: Arc<AtomicUsize>,
+    pace: Arc<Mutex<Pace>>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self::new(EventBudget::default())
+    }
+}
+
+impl Desk {
+    /// The common desk, or another one for a component with a budget of its own.
+    pub(crate) fn with(&self, budget: EventBudget) -> Self {
+        if self.budget == budget { self.clone() } else { Self::new(budget) }
+    }
+
+    fn new(budget: EventBudget) -> Self {
+        let pace = Pace { tokens: budget.burst, at: Instant::now() };
+        Self { budget, waiting: Arc::default(), pace: Arc::new(Mutex::new(pace)) }
+    }
+
+    /// Makes room for one more event, if there is any.
+    fn admit(&self, kind: EventType) -> bool {
+        let limit = match kind {
+            EventType::Normal => self.budget.waiting,
+            EventType::Warning => 2 * self.budget.waiting,
+        };
+        let one_more = |waiting| (waiting < limit).then_some(waiting + 1);
+        self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    }
+
+    /// Waits until it is this event's turn to be written.
+    async fn turn(&self) {
+        let pause = self.pace.lock().reserve(&self.budget, Instant::now());
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn leave(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Records events without making anybody wait. Clones share the queue.
 #[derive(Clone)]
 pub struct Recorder {
-    notes: mpsc::Sender<Note>,
+    notes: mpsc::UnboundedSender<Note>,
+    desk: Desk,
     clock: Clock,
 }
 
 impl Recorder {
     /// Starts the task that writes the events of `component`.
-    pub fn start(
+    pub(crate) fn start(
         client: &Client,
-        (component, budget): (&str, EventBudget),
+        component: &str,
+        desk: Desk,
         clock: Clock,
         shutdown: &Shutdown,
     ) -> Self {
-        let (notes, inbox) = mpsc::channel(budget.waiting);
+        let (notes, inbox) = mpsc::unbounded_channel();
         let api = client.api(&Gvr::new("", "v1", "events"));
-        let pace = Pace::new(budget);
-        shutdown.spawn(write_all(api, component.to_owned(), pace, inbox, shutdown.clone()));
-        Self { notes, clock }
+        let correlator = Correlator::new(component.to_owned());
+        shutdown.spawn(write_all(api, correlator, desk.clone(), inbox, shutdown.clone()));
+        Self { notes, desk, clock }
     }
 
     pub fn normal(
@@ -128,7 +182,7 @@ impl Recorder {
         reason: &str,
         message: impl Into<String>,
     ) {
-        self.record(about.into(), EventType::Normal, reason, message.into());
+        self.record(about, EventType::Normal, reason, message);
     }
 
     pub fn warning(
@@ -137,16 +191,27 @@ impl Recorder {
         reason: &str,
         message: impl Into<String>,
     ) {
-        self.record(about.into(), EventType::Warning, reason, message.into());
+        self.record(about, EventType::Warning, reason, message);
     }
 
-    fn record(&self, about: ObjectReference, kind: EventType, reason: &str, mut message: String) {
+    fn record(
+        &self,
+        about: impl Into<ObjectReference>,
+        kind: EventType,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        // Nobody waits for events: those that come faster than they can be written are dropped.
+        if !self.desk.admit(kind) {
+            debug!(reason, "an event was dropped");
+            return;
+        }
+        let (about, mut message) = (about.into(), message.into());
         truncate(&mut message, MESSAGE_LIMIT);
         let note = Note { about, kind, reason: reason.to_owned(), message, at: self.clock.now() };
-        // Nobody waits for events: those that come faster than they can be written are dropped, and
-        // after the shutdown nobody writes them any more.
-        if let Err(mpsc::error::TrySendError::Full(note)) = self.notes.try_send(note) {
-            debug!(reason = note.reason, name = note.about.name, "an event was dropped");
+        // After the shutdown nobody writes them any more.
+        if self.notes.send(note).is_err() {
+            self.desk.leave();
         }
     }
 }
@@ -158,12 +223,11 @@ fn truncate(text: &mut String, limit: usize) {
 
 async fn write_all(
     api: Api,
-    component: String,
-    mut pace: Pace,
-    mut inbox: mpsc::Receiver<Note>,
+    mut correlator: Correlator,
+    desk: Desk,
+    mut inbox: mpsc::UnboundedReceiver<Note>,
     shutdown: Shutdown,
 ) {
-    let mut correlator = Correlator::new(component);
     loop {
         let note = tokio::select! {
             // What was recorded before the shutdown is still written.
@@ -172,21 +236,25 @@ async fn write_all(
             () = shutdown.triggered() => return,
         };
         let Some(note) = note else { return };
-        let Some(plan) = correlator.plan(&note) else { continue };
+        let Some(plan) = correlator.plan(&note) else {
+            desk.leave();
+            continue;
+        };
         tokio::select! {
             biased;
             // The end must not wait for what a flood left behind.
             () = shutdown.triggered() => {}
-            () = pace.wait() => {}
+            () = desk.turn() => {}
         }
+        desk.leave();
         let api = api.clone().namespaced(&plan.namespace);
-        let stored = match &plan.write {
-            Write::Create(event) => create(&api, event).await,
+        let stored = match plan.write {
+            Write::Create => create(&api, plan.event).await,
             Write::Count(name, patch) => {
-                let patch = Patch::Strategic(patch.clone());
-                match api.patch(name, &patch, &PatchOptions::default()).await {
+                let patch = Patch::Strategic(patch);
+                match api.patch(&name, &patch, &PatchOptions::default()).await {
                     // It may have expired meanwhile.
-                    Err(error) if error.is_not_found() => create(&api, &plan.event).await,
+                    Err(error) if error.is_not_found() => create(&api, plan.event).await,
                     other => other,
                 }
             }
@@ -198,35 +266,27 @@ async fn write_all(
     }
 }
 
-/// How fast a component may write.
+/// How fast a process may write.
 struct Pace {
-    budget: EventBudget,
     tokens: f64,
     at: Instant,
 }
 
 impl Pace {
-    fn new(budget: EventBudget) -> Self {
-        Self { budget, tokens: budget.burst, at: Instant::now() }
-    }
-
-    async fn wait(&mut self) {
-        let now = Instant::now();
-        let EventBudget { burst, per_second, .. } = self.budget;
+    /// Takes the next place and returns how far away it is.
+    fn reserve(&mut self, budget: &EventBudget, now: Instant) -> Duration {
+        let EventBudget { burst, per_second, .. } = *budget;
         let gained = now.duration_since(self.at).as_secs_f64() * per_second;
         self.tokens = (self.tokens + gained).min(burst) - 1.0;
         self.at = now;
-        if self.tokens < 0.0 {
-            tokio::time::sleep(Duration::from_secs_f64(-self.tokens / per_second)).await;
-        }
+        Duration::from_secs_f64((-self.tokens).max(0.0) / per_second)
     }
 }
 
 /// Creates an event. Its name is the moment it happened at, of which there may be several events;
 /// on a paused clock there often are.
-async fn create(api: &Api, event: &Value) -> karmada_client::Result<Value> {
+async fn create(api: &Api, mut event: Value) -> karmada_client::Result<Value> {
     const MOMENTS: i128 = 16;
-    let mut event = event.clone();
     let named = event.name().to_owned();
     let moment = named
         .rsplit_once('.')
@@ -254,7 +314,7 @@ struct Plan {
 
 #[derive(Debug, PartialEq)]
 enum Write {
-    Create(Value),
+    Create,
     Count(String, Value),
 }
 
@@ -323,7 +383,7 @@ impl Correlator {
         let event = event(&self.component, note, &message, seen);
         let namespace = event.namespace().to_owned();
         let write = if seen.name.is_empty() {
-            Write::Create(event.clone())
+            Write::Create
         } else {
             let patch = json!({
                 "count": seen.count,
@@ -431,7 +491,7 @@ mod tests {
         let plan = correlator.plan(note)?;
         correlator.stored(plan.key, "stored");
         let message = plan.event["message"].as_str().unwrap().to_owned();
-        let created = matches!(plan.write, Write::Create(_));
+        let created = matches!(plan.write, Write::Create);
         Some((message, plan.event["count"].as_u64().unwrap(), created))
     }
 
@@ -479,34 +539,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_component_has_a_burst_and_then_a_rate() {
-        let began = Instant::now();
-        let mut pace = Pace::new(EventBudget::default());
-        for _ in 0..500 {
-            pace.wait().await;
+    async fn a_process_has_a_burst_and_then_a_rate() {
+        let (began, desk) = (Instant::now(), Desk::default());
+        let components = [(); 2].map(|()| desk.with(EventBudget::default()));
+        for _ in 0..250 {
+            for desk in &components {
+                desk.turn().await;
+            }
         }
         assert!(began.elapsed().is_zero());
-        for _ in 0..200 {
-            pace.wait().await;
+        for _ in 0..100 {
+            for desk in &components {
+                desk.turn().await;
+            }
         }
         let took = began.elapsed().as_millis();
         assert!((1990..2300).contains(&took), "{took} ms");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_written_does_not_pile_up() {
-        let waiting = EventBudget::default().waiting;
-        let (notes, mut inbox) = mpsc::channel(waiting);
-        let recorder = Recorder { notes, clock: Clock::real() };
-        for number in 0..waiting + 500 {
+    async fn what_cannot_be_written_does_not_pile_up_and_warnings_are_taken_for_longer() {
+        let (notes, mut inbox) = mpsc::unbounded_channel();
+        let budget = EventBudget::default();
+        let recorder = Recorder { notes, desk: Desk::new(budget), clock: Clock::real() };
+        for number in 0..budget.waiting + 500 {
             let about =
                 ObjectReference { name: format!("o{number}"), ..ObjectReference::default() };
             recorder.normal(about, "Storm", "again");
         }
+        recorder.warning(ObjectReference::default(), "Trouble", "this is told");
         let mut kept = 0;
         while inbox.try_recv().is_ok() {
             kept += 1;
         }
-        assert_eq!(kept, waiting);
+        assert_eq!(kept, budget.waiting + 1);
     }
 }

@@ -10,6 +10,7 @@ use karmada_client::{Client, Discovery};
 use parking_lot::Mutex;
 
 use crate::controller::{self, Reconcile};
+use crate::events::Desk;
 use crate::{
     Action, Clock, Controller, EventBudget, Informer, Informers, Metrics, Recorder, Shutdown,
     Subscription,
@@ -24,8 +25,9 @@ pub struct Manager {
     pub clock: Clock,
     pub metrics: Metrics,
     pub shutdown: Shutdown,
-    /// What each component may write about.
+    /// What the components may write about together; each of them, if it is set to anything else.
     pub event_budget: EventBudget,
+    desk: Desk,
     subscriptions: Arc<Mutex<Vec<Subscription>>>,
 }
 
@@ -39,6 +41,7 @@ impl Manager {
             metrics,
             shutdown,
             event_budget: EventBudget::default(),
+            desk: Desk::default(),
             subscriptions: Arc::default(),
         }
     }
@@ -49,8 +52,8 @@ impl Manager {
     }
 
     pub fn recorder(&self, component: &str) -> Recorder {
-        let subject = (component, self.event_budget);
-        Recorder::start(&self.client, subject, self.clock.clone(), &self.shutdown)
+        let (desk, clock) = (self.desk.with(self.event_budget), self.clock.clone());
+        Recorder::start(&self.client, component, desk, clock, &self.shutdown)
     }
 
     /// Starts a controller once everything it decides by is known.

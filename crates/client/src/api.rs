@@ -1,5 +1,6 @@
 //! Requests about the objects of one resource, as JSON trees.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,8 @@ use crate::request::{Query, path};
 use crate::watch::{WatchStream, events, handed_events};
 
 const JSON: &str = "application/json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Asks for metadata alone; servers that cannot answer with it send the whole object.
 const METADATA: &str =
@@ -101,6 +104,25 @@ pub struct PatchOptions {
     pub dry_run: bool,
 }
 
+/// What a request carries. A server of the same process takes trees as they are, so those that nobody
+/// else needs are not copied.
+enum Content<'a> {
+    Tree(Cow<'a, Value>),
+    Text(Bytes),
+}
+
+impl<'a> From<&'a Value> for Content<'a> {
+    fn from(value: &'a Value) -> Self {
+        Self::Tree(Cow::Borrowed(value))
+    }
+}
+
+impl From<Value> for Content<'_> {
+    fn from(value: Value) -> Self {
+        Self::Tree(Cow::Owned(value))
+    }
+}
+
 /// A page of objects.
 #[derive(Debug, Clone, Default)]
 pub struct List {
@@ -117,11 +139,18 @@ pub struct Api {
     gvr: Gvr,
     namespace: Option<String>,
     metadata_only: bool,
+    slim: bool,
 }
 
 impl Api {
     pub(crate) fn new(client: Client, gvr: Gvr) -> Self {
-        Self { client, gvr, namespace: None, metadata_only: false }
+        Self { client, gvr, namespace: None, metadata_only: false, slim: false }
+    }
+
+    /// Leaves the record of who wrote which field out of answers that come as text.
+    pub fn slim(mut self) -> Self {
+        self.slim = true;
+        self
     }
 
     /// Narrows the requests to a namespace; the empty one stands for none.
@@ -152,26 +181,27 @@ impl Api {
         &self,
         method: Method,
         path: &str,
-        content: Option<(&str, &Value)>,
+        content: Option<(&str, Content<'_>)>,
     ) -> Result<Value> {
-        let request =
+        let mut request =
             Request::builder().method(method).uri(path).header(header::ACCEPT, self.accept());
+        let mut sent = Sent::default();
+        let mut body = Body::empty();
         let beside = self.client.is_beside();
-        let request = match content {
-            None if beside => request.extension(Sent::default()).body(Body::empty()),
-            None => request.body(Body::empty()),
-            Some((content_type, value)) => {
-                let request = request.header(header::CONTENT_TYPE, content_type);
-                if beside {
-                    let sent = Sent { body: Some(Arc::new(value.clone())) };
-                    request.extension(sent).body(Body::empty())
-                } else {
-                    request.body(Body::from(value.to_string().into_bytes()))
-                }
+        if let Some((content_type, content)) = content {
+            request = request.header(header::CONTENT_TYPE, content_type);
+            match content {
+                Content::Tree(value) if beside => sent.body = Some(Arc::new(value.into_owned())),
+                Content::Tree(value) => body = Body::from(value.to_string().into_bytes()),
+                Content::Text(text) => body = Body::from(text),
             }
-        };
+        }
+        let request = if beside { request.extension(sent) } else { request }.body(body);
         let request = request.map_err(|error| Error::transport(path, error))?;
-        self.client.request_json(request).await
+        match self.slim {
+            true => self.client.request_slim(request).await,
+            false => self.client.request_json(request).await,
+        }
     }
 
     pub async fn get(&self, name: &str) -> Result<Value> {
@@ -188,7 +218,18 @@ impl Api {
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value> {
-        self.send(Method::POST, &self.path("", ""), Some((JSON, object))).await
+        self.send(Method::POST, &self.path("", ""), Some((JSON, object.into()))).await
+    }
+
+    /// Creates an object that the caller has no more use for.
+    pub async fn create_owned(&self, object: Value) -> Result<Value> {
+        self.send(Method::POST, &self.path("", ""), Some((JSON, object.into()))).await
+    }
+
+    /// Creates an object that is text already.
+    pub async fn create_text(&self, object: Bytes) -> Result<Value> {
+        let content = Content::Text(object);
+        self.send(Method::POST, &self.path("", ""), Some((JSON, content))).await
     }
 
     /// Posts to a subresource such as `token` or `eviction`.
@@ -198,7 +239,7 @@ impl Api {
         subresource: &str,
         object: &Value,
     ) -> Result<Value> {
-        self.send(Method::POST, &self.path(name, subresource), Some((JSON, object))).await
+        self.send(Method::POST, &self.path(name, subresource), Some((JSON, object.into()))).await
     }
 
     /// Replaces the object; a resource version in it makes sure nothing else is overwritten.
@@ -208,7 +249,7 @@ impl Api {
 
     pub async fn update_subresource(&self, object: &Value, subresource: &str) -> Result<Value> {
         let path = self.path(object.name(), subresource);
-        self.send(Method::PUT, &path, Some((JSON, object))).await
+        self.send(Method::PUT, &path, Some((JSON, object.into()))).await
     }
 
     pub async fn patch(&self, name: &str, patch: &Patch, options: &PatchOptions) -> Result<Value> {
@@ -222,9 +263,9 @@ impl Api {
         patch: &Patch,
         options: &PatchOptions,
     ) -> Result<Value> {
-        let content = match patch {
-            Patch::Json(value) => ("application/json-patch+json", value),
-            Patch::Merge(value) => ("application/merge-patch+json", value),
+        let (content_type, value) = match patch {
+            Patch::Json(value) => (JSON_PATCH, value),
+            Patch::Merge(value) => (MERGE_PATCH, value),
             Patch::Strategic(value) => ("application/strategic-merge-patch+json", value),
             Patch::Apply(value) => ("application/apply-patch+yaml", value),
         };
@@ -232,11 +273,22 @@ impl Api {
         query.add("fieldManager", &options.field_manager).flag("force", options.force);
         query.add("dryRun", if options.dry_run { "All" } else { "" });
         let path = query.append_to(self.path(name, subresource));
-        self.send(Method::PATCH, &path, Some(content)).await
+        self.send(Method::PATCH, &path, Some((content_type, value.into()))).await
     }
 
     pub async fn merge_patch(&self, name: &str, patch: Value) -> Result<Value> {
-        self.patch(name, &Patch::Merge(patch), &PatchOptions::default()).await
+        self.send(Method::PATCH, &self.path(name, ""), Some((MERGE_PATCH, patch.into()))).await
+    }
+
+    /// Changes the status by the operations of a JSON patch.
+    pub async fn json_patch_status(&self, name: &str, operations: Value) -> Result<Value> {
+        let path = self.path(name, "status");
+        self.send(Method::PATCH, &path, Some((JSON_PATCH, operations.into()))).await
+    }
+
+    pub async fn merge_patch_status(&self, name: &str, patch: Value) -> Result<Value> {
+        let path = self.path(name, "status");
+        self.send(Method::PATCH, &path, Some((MERGE_PATCH, patch.into()))).await
     }
 
     /// Makes the fields of `object` those of `manager`, taking them from others if need be.
@@ -248,7 +300,8 @@ impl Api {
 
     /// Deletes an object. The answer is the object while it is being deleted, else a `Status`.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Value> {
-        self.send(Method::DELETE, &self.path(name, ""), Some((JSON, &options.to_value()))).await
+        self.send(Method::DELETE, &self.path(name, ""), Some((JSON, options.to_value().into())))
+            .await
     }
 
     pub async fn delete_collection(
@@ -257,7 +310,7 @@ impl Api {
         options: &DeleteOptions,
     ) -> Result<Value> {
         let path = list.query().append_to(self.path("", ""));
-        self.send(Method::DELETE, &path, Some((JSON, &options.to_value()))).await
+        self.send(Method::DELETE, &path, Some((JSON, options.to_value().into()))).await
     }
 
     /// Reads one page.

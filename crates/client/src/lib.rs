@@ -10,6 +10,7 @@ mod discovery;
 mod error;
 mod object;
 pub mod request;
+mod slim;
 pub mod tunnel;
 mod watch;
 

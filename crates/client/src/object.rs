@@ -14,6 +14,8 @@ use karmada_apimachinery::readable::Readable;
 use karmada_handover::{Shown, with_version};
 use serde::Deserialize;
 
+use crate::slim;
+
 /// Reference to an owner in `metadata.ownerReferences`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -165,6 +167,17 @@ impl Object {
     /// Parses the whole object. The tree names its kind even if the text does not.
     pub fn value(&self) -> Value {
         let mut value: Value = self.read().unwrap_or_default();
+        value.set_default(&["apiVersion"], self.gvk.api_version());
+        value.set_default(&["kind"], self.gvk.kind.as_str());
+        value
+    }
+
+    /// Parses the object without the record of who wrote which field.
+    pub fn content(&self) -> Value {
+        let mut value = slim::parse(&self.bytes).unwrap_or_default();
+        if self.version_at.is_some() {
+            value.set(&["metadata", "resourceVersion"], self.meta.resource_version.as_str());
+        }
         value.set_default(&["apiVersion"], self.gvk.api_version());
         value.set_default(&["kind"], self.gvk.kind.as_str());
         value

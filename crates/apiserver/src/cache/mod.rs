@@ -29,6 +29,9 @@ pub use watcher::{Next, Watcher};
 /// How many events a resource remembers.
 const RING: usize = 10_000;
 
+/// How many objects are worth the start of threads that read them.
+const MANY: usize = 1_000;
+
 /// Brings an object up to date with its schema as it is read; returns whether that changed it.
 pub type Transform = Arc<dyn Fn(&mut Value) -> bool + Send + Sync>;
 type Fields = Arc<dyn Fn(&Value) -> Vec<(Arc<str>, String)> + Send + Sync>;
@@ -200,18 +203,34 @@ impl Cache {
         self.tail.change(|_| true);
     }
 
+    /// Reads all pairs of a list, on all processors where there are many.
+    fn read_all(&self, items: &[KeyValue]) -> BTreeMap<Arc<str>, Arc<StoredObject>> {
+        let read = |kv: &KeyValue| match self.read(kv) {
+            Ok(object) => Some((object.key.clone(), Arc::new(object))),
+            Err(error) => {
+                tracing::error!(key = %kv.key, %error, "stored object skipped");
+                None
+            }
+        };
+        if items.len() < MANY {
+            return items.iter().filter_map(read).collect();
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = items.len().div_ceil(threads);
+        let parts: Vec<Vec<_>> = std::thread::scope(|scope| {
+            let parts = items
+                .chunks(share)
+                .map(|part| scope.spawn(move || part.iter().filter_map(read).collect::<Vec<_>>()));
+            let parts: Vec<_> = parts.collect();
+            let whole = |panic| std::panic::resume_unwind(panic);
+            parts.into_iter().map(|part| part.join().unwrap_or_else(whole)).collect()
+        });
+        parts.into_iter().flatten().collect()
+    }
+
     /// Replaces the content by a fresh list; watchers are told that history is lost.
     fn reset(&self, items: &[KeyValue], revision: i64) {
-        let objects: BTreeMap<_, _> = items
-            .iter()
-            .filter_map(|kv| match self.read(kv) {
-                Ok(object) => Some((object.key.clone(), Arc::new(object))),
-                Err(error) => {
-                    tracing::error!(key = %kv.key, %error, "stored object skipped");
-                    None
-                }
-            })
-            .collect();
+        let objects = self.read_all(items);
         let mut state = self.state.write();
         let dropped = state.ring.len() as u64;
         state.head += dropped + 1;

@@ -119,14 +119,9 @@ pub(crate) fn report() {
     let mut holders: HashMap<String, usize> = HashMap::new();
     for (size, stack) in samples.into_values() {
         // The functions of this project tell most.
-        let mut lines = stack.lines().peekable();
-        let mut told = Vec::new();
-        while let Some(name) = lines.next() {
-            let ours = lines.peek().is_some_and(|place| place.contains("/crates/"));
-            if ours && !name.contains("allocations") && told.len() < 6 {
-                told.push(name.split_once(": ").map_or(name, |(_, name)| name.trim()));
-            }
-        }
+        let names = stack.lines().filter_map(|line| line.split_once(": ")).map(|(_, name)| name);
+        let ours = names.filter(|name| name.contains("karmada_") && !name.contains("allocations"));
+        let told: Vec<&str> = ours.map(str::trim).take(6).collect();
         *holders.entry(told.join(" < ")).or_default() += size;
     }
     let mut holders: Vec<_> = holders.into_iter().collect();

@@ -1,5 +1,5 @@
 //! From template to member and back, measured as the original's own figures were: the reference load
-//! and a restart behind it (`pairs`), and one template for very many clusters (`fan_out`). Every load
+//! and a restart behind it (`pairs`, also alone), and one template for very many clusters (`fan_out`). Every load
 //! runs in a process of its own, so that its peak of memory is its own.
 
 mod arrivals;
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Members of the fan-out
     #[arg(long, default_value_t = 1000)]
     clusters: usize,
+    /// Bindings of the restart
+    #[arg(long, default_value_t = 30_000)]
+    bindings: usize,
     /// Kubeconfig of a member that is a real API server; repeat it for more. Replaces the bare ones
     #[arg(long)]
     member: Vec<std::path::PathBuf>,
@@ -47,6 +50,8 @@ enum Load {
     Pairs,
     /// One Deployment to very many members
     FanOut,
+    /// A control plane that ends and begins with many bindings in it
+    Restart,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -57,6 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         match load {
             Load::Pairs => pairs::measure(&args).await,
             Load::FanOut => fan_out::measure(&args).await,
+            Load::Restart => pairs::measure_restart(&args).await,
         }
     })
 }
@@ -69,6 +75,8 @@ fn run_all(args: &Args) -> anyhow::Result<()> {
     let loads = [
         vec!["--load=pairs".to_owned(), format!("--pairs={}", args.pairs)],
         vec!["--load=pairs".to_owned(), format!("--pairs={many}"), "--singles=0".to_owned()],
+        vec!["--load=restart".to_owned(), format!("--bindings={}", args.pairs)],
+        vec!["--load=restart".to_owned(), format!("--bindings={}", args.bindings)],
         vec!["--load=fan-out".to_owned(), format!("--clusters={}", args.clusters)],
     ];
     for load in loads {

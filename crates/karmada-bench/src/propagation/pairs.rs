@@ -1,6 +1,7 @@
 //! The reference load: pairs of a Deployment, the ConfigMap it mounts and a policy, made while the
 //! controllers are off and then taken to two bare members; single objects; a restart of everything.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -40,7 +41,32 @@ type Rows = Vec<Vec<String>>;
 
 pub(super) async fn measure(args: &Args) -> anyhow::Result<()> {
     let dir = tempfile::tempdir().context("make a temporary directory")?;
-    let mut plane = Plane::start(dir.path()).await?;
+    let (mut plane, names, arrivals) = prepare(dir.path(), args).await?;
+    let mut rows = Rows::new();
+    cold_start(&mut plane, args, &names, &arrivals, &mut rows).await?;
+    if args.singles > 0 {
+        singles(&plane, args, &names, &arrivals, &mut rows).await?;
+    }
+    restart(&mut plane, args, &names, &arrivals, &mut rows).await?;
+    print(&rows);
+    plane.stop().await
+}
+
+/// A restart alone, behind as many pairs as make so many bindings.
+pub(super) async fn measure_restart(args: &Args) -> anyhow::Result<()> {
+    let args = &Args { pairs: args.bindings / 2, ..args.clone() };
+    let dir = tempfile::tempdir().context("make a temporary directory")?;
+    let (mut plane, names, arrivals) = prepare(dir.path(), args).await?;
+    cold_start(&mut plane, args, &names, &arrivals, &mut Rows::new()).await?;
+    let mut rows = Rows::new();
+    restart(&mut plane, args, &names, &arrivals, &mut rows).await?;
+    print(&rows);
+    plane.stop().await
+}
+
+/// A control plane that knows its members and has nothing to do; the controllers are off.
+async fn prepare(dir: &Path, args: &Args) -> anyhow::Result<(Plane, Vec<String>, Arrivals)> {
+    let mut plane = Plane::start(dir).await?;
     let mut names = Vec::new();
     if args.member.is_empty() {
         for name in ["member1", "member2"] {
@@ -59,14 +85,7 @@ pub(super) async fn measure(args: &Args) -> anyhow::Result<()> {
     settle(&plane).await?;
     plane.stop_controllers().await;
     let arrivals = Arrivals::watch(plane.members()).await?;
-    let mut rows = Rows::new();
-    cold_start(&mut plane, args, &names, &arrivals, &mut rows).await?;
-    if args.singles > 0 {
-        singles(&plane, args, &names, &arrivals, &mut rows).await?;
-    }
-    restart(&mut plane, args, &names, &arrivals, &mut rows).await?;
-    print(&rows);
-    plane.stop().await
+    Ok((plane, names, arrivals))
 }
 
 async fn create_pair(plane: &Plane, name: &str, clusters: &[String]) -> anyhow::Result<()> {

@@ -31,6 +31,7 @@ pub mod names;
 pub mod native;
 pub mod networking;
 pub mod operator;
+pub mod placing;
 pub mod policy;
 mod quantity;
 pub mod remedy;

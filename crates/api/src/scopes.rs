@@ -4,7 +4,7 @@
 use crate::annotations;
 use crate::finalizers;
 use crate::labels;
-use crate::meta::Kind;
+use crate::meta::{Kind, Labels};
 use crate::policy::{
     ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, OverrideSpec,
     PropagationPolicy, PropagationSpec,
@@ -33,9 +33,13 @@ pub trait Binding: Kind {
     /// Whether a policy or another API stands behind the binding, so that a scheduler places it.
     /// Those that follow other bindings go where these go.
     fn has_owner(&self) -> bool {
-        let labels = &self.metadata().labels;
-        BINDING_OWNERS.iter().any(|key| labels.get(*key).is_some_and(|id| !id.is_empty()))
+        has_owner(&self.metadata().labels)
     }
+}
+
+/// Whether the labels of a binding name who stands behind it.
+pub fn has_owner(labels: &Labels) -> bool {
+    BINDING_OWNERS.iter().any(|key| labels.get(*key).is_some_and(|id| !id.is_empty()))
 }
 
 const BINDING_OWNERS: [&str; 3] = [

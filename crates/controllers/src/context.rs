@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::features::{Gate, Gates};
+use karmada_api::placing::Placer;
 use karmada_api::policy::PurgeMode;
 use karmada_interpreter::Interpreter;
 use karmada_runtime::{Controller, Manager, RateLimit};
@@ -101,6 +102,8 @@ pub struct Context {
     pub options: Arc<Options>,
     /// The lanes in which Works are delivered.
     pub(crate) lanes: Lanes,
+    /// The scheduler, if it runs in this process.
+    pub(crate) placer: Option<Arc<dyn Placer>>,
     /// Everybody who can say why things are as they are.
     pub explainers: Explainers,
 }
@@ -122,6 +125,7 @@ impl Context {
             options: options.into(),
             explainers: Explainers::default(),
             lanes: Lanes::default(),
+            placer: None,
         }
     }
 
@@ -131,6 +135,12 @@ impl Context {
         K: Clone + Eq + Hash + Display + Send + Sync + 'static,
     {
         Controller::with_limit(name, &self.metrics, self.options.rate_limit.clone())
+    }
+
+    /// Lets bindings be made with their placement, by a scheduler of this process.
+    pub fn with_placer(mut self, placer: Arc<dyn Placer>) -> Self {
+        self.placer = Some(placer);
+        self
     }
 }
 

@@ -237,14 +237,16 @@ impl Plane {
         let server = &self.running().server;
         let manager = manager_of(server, "karmada-controller-manager", &shutdown);
         // The scheduler reads the same caches and writes under its own name.
-        let mut scheduling = manager.clone();
-        scheduling.client = client_of(server, "karmada-scheduler");
-        karmada_scheduler::start(&scheduling, karmada_scheduler::Options::default(), &gates);
+        let mut manager_of_scheduler = manager.clone();
+        manager_of_scheduler.client = client_of(server, "karmada-scheduler");
+        let scheduling = karmada_scheduler::Options::default();
+        let scheduler = karmada_scheduler::start(&manager_of_scheduler, scheduling, &gates);
         let (qps, burst) = MEMBER_LIMITS;
         let member_limits = Limits { qps, burst, ..Limits::default() };
         let options = Options { member_limits, ..Options::default() };
         let dial = Arc::new(self.members.clone());
-        let context = Context::start(manager, dial, gates, options);
+        let context =
+            Context::start(manager, dial, gates, options).with_placer(Arc::new(scheduler));
         registry::start(&context, &[]);
         self.controllers = Some(shutdown);
     }

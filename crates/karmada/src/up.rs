@@ -167,6 +167,7 @@ impl Controllers {
         let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
         let options = self.eviction.set(Options { member_limits, ..Options::default() });
         let context = Context::start(manager, self.dial.clone(), self.gates.clone(), options);
+        let context = context.with_placer(Arc::new(scheduler.clone()));
         registry::start(&context, &self.controllers);
         explain::serve(&self.server, &context.explainers, scheduler);
     }

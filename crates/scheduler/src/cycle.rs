@@ -43,8 +43,13 @@ impl Scheduler {
             // It was our own write that woke us.
             return Verdict::Done;
         }
+        let mut is_new = self.births.knows(&turn.key);
         for _ in 0..CONFLICTS {
-            match self.look_at(lane, &turn.key, binding).await {
+            let looked = match std::mem::take(&mut is_new) {
+                true => self.look_at_new(lane, turn, binding).await,
+                false => self.look_at(lane, &turn.key, binding).await,
+            };
+            match looked {
                 Ok(verdict) => return verdict,
                 Err(error) if error.is_conflict() => {}
                 Err(error) if is_over(&error) => return Verdict::Done,
@@ -65,6 +70,20 @@ impl Scheduler {
         }
         debug!(binding = %turn.key, "others change the binding all the time");
         Verdict::Failed
+    }
+
+    /// Looks at a binding that was made with its placement.
+    async fn look_at_new<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        turn: &Turn,
+        binding: Arc<B>,
+    ) -> Result<Verdict, Error> {
+        let is_done = self.report_birth(lane, &turn.key, &binding).await?;
+        if is_done && turn.causes == Causes::ADDED {
+            return Ok(Verdict::Done);
+        }
+        self.look_at(lane, &turn.key, fetch(lane, &turn.key).await?).await
     }
 
     async fn look_at<B: Binding>(
@@ -159,7 +178,7 @@ impl Scheduler {
         Some((outcome, passing))
     }
 
-    fn depends_on_others(&self) -> bool {
+    pub(crate) fn depends_on_others(&self) -> bool {
         self.protects || self.config.workload_affinity
     }
 
@@ -168,7 +187,7 @@ impl Scheduler {
     }
 
     /// The present snapshot; the last few are kept for whoever asks why.
-    fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         const KEPT: usize = 8;
         let snapshot = self.clusters.snapshot();
         let mut recent = self.recent.lock();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::scopes::Binding;
-use karmada_api::work::ObjectReference;
+use karmada_api::work::{ObjectReference, ResourceBindingSpec};
 use karmada_runtime::{Change, ObjectKey};
 use tracing::warn;
 
@@ -17,17 +17,18 @@ use crate::queue::{Causes, Urgency};
 pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 impl Scheduler {
-    fn is_ours<B: Binding>(&self, binding: &B) -> bool {
-        let name = match binding.spec().scheduler_name.as_str() {
+    /// Whether a binding that says this is for this scheduler, and now.
+    pub(crate) fn schedules(&self, spec: &ResourceBindingSpec) -> bool {
+        let name = match spec.scheduler_name.as_str() {
             "" => DEFAULT_SCHEDULER,
             name => name,
         };
-        name == self.options.scheduler_name && !binding.spec().is_scheduling_suspended()
+        name == self.options.scheduler_name && !spec.is_scheduling_suspended()
     }
 
     /// Whether the binding is this scheduler's to place.
     pub(crate) fn accepts<B: Binding>(&self, binding: &B) -> bool {
-        binding.has_owner() && self.is_ours(binding)
+        binding.has_owner() && self.schedules(binding.spec())
     }
 
     pub(crate) fn binding_changed<B: Binding>(&self, lane: &Lane<B>, change: &Change) {
@@ -41,7 +42,7 @@ impl Scheduler {
             return;
         };
         let old = old.as_ref().and_then(|old| old.typed::<B>().ok());
-        let ours = self.is_ours(&*binding);
+        let ours = self.schedules(binding.spec());
         self.placements.lock().apply(&key, concern(&*binding).filter(|_| ours));
         lane.seen(&key, &binding);
         if let Some(old) = &old {
@@ -62,12 +63,19 @@ impl Scheduler {
             (true, _) => return,
         };
         self.metrics.incoming(event);
+        let is_placed = cause == Causes::ADDED && !binding.spec().clusters.is_empty();
+        let patience = self.births.patience(&key).filter(|_| is_placed);
+        if let Some(patience) = patience {
+            // It has its placement; what there is to say about it is said with what comes next.
+            return self.queue.push_after(key, urgency(&*binding), cause, patience);
+        }
         self.queue.push(key, urgency(&*binding), cause);
     }
 
     fn binding_gone<B: Binding>(&self, lane: &Lane<B>, key: &ObjectKey) {
         self.placements.lock().remove(key);
         self.assumptions.forget(key);
+        self.births.forget(key);
         lane.forget(key);
     }
 

@@ -8,9 +8,11 @@
 //! | `cycle` | one turn: look, decide, remember why |
 //! | `write` | the patches, conditions and events |
 //! | `lane` | bindings of one scope: cache and own writes |
+//! | `birth` | bindings that are made with their placement |
 //! | `assumed` | placements that do not show in the clusters' numbers yet |
 
 mod assumed;
+mod birth;
 mod clusters;
 mod cycle;
 mod estimator;
@@ -25,6 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use karmada_api::cluster::Cluster;
@@ -44,6 +47,7 @@ use tracing::{Instrument, error, info_span};
 pub use estimator::Estimator;
 
 use assumed::Assumptions;
+use birth::Births;
 use clusters::Clusters;
 use lane::Lane;
 use metrics::SchedulerMetrics;
@@ -94,6 +98,9 @@ pub(crate) struct Scheduler {
     placements: Mutex<Placements>,
     queue: BindingQueue,
     assumptions: Assumptions,
+    births: Births,
+    /// Set once all clusters are known.
+    ready: AtomicBool,
     /// Where bindings of groups were placed, by decisions that may not be written yet.
     placed: Mutex<HashMap<ObjectKey, Vec<String>>>,
     /// Held while a decision is made that the next one depends on.
@@ -138,6 +145,8 @@ pub fn start(manager: &Manager, options: Options, gates: &Gates) -> SchedulerHan
         placements: Mutex::default(),
         queue: BindingQueue::new(retries, metrics.clone()),
         assumptions: Assumptions::default(),
+        births: Births::default(),
+        ready: AtomicBool::new(false),
         placed: Mutex::default(),
         deciding: Mutex::default(),
         recent: Mutex::default(),
@@ -184,6 +193,7 @@ fn run(manager: &Manager, scheduler: &Arc<Scheduler>) {
         for input in &inputs {
             input.wait_synced().await;
         }
+        own.ready.store(true, Ordering::Release);
         for _ in 0..own.options.workers.max(1) {
             let own = own.clone();
             shutdown.spawn(async move {
@@ -204,6 +214,10 @@ fn run(manager: &Manager, scheduler: &Arc<Scheduler>) {
 }
 
 impl Scheduler {
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
     /// A panic costs one attempt, not the worker.
     async fn safely(&self, turn: &Turn) -> Verdict {
         let span = info_span!("schedule", binding = %turn.key);

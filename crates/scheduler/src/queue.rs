@@ -162,6 +162,27 @@ impl BindingQueue {
         self.0.changed.notify_one();
     }
 
+    /// Adds a binding that nobody waits for yet.
+    pub(crate) fn push_after(
+        &self,
+        key: ObjectKey,
+        urgency: Urgency,
+        causes: Causes,
+        pause: Duration,
+    ) {
+        let now = Instant::now();
+        let mut state = self.0.state.lock();
+        if state.closed || state.waiting.contains_key(&key) || state.working.contains_key(&key) {
+            drop(state);
+            return self.push(key, urgency, causes);
+        }
+        state.sequence += 1;
+        let item = Item { urgency, since: now, sequence: state.sequence, attempts: 0, causes };
+        state.place(key, Place::Backoff(now + pause), item);
+        drop(state);
+        self.0.changed.notify_one();
+    }
+
     /// Waits for the next binding; none is left when the queue is closed.
     pub(crate) async fn next(&self) -> Option<Turn> {
         loop {

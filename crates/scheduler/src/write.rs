@@ -8,11 +8,11 @@ use karmada_api::meta::{Condition, set_condition};
 use karmada_api::policy::Placement;
 use karmada_api::scopes::Binding;
 use karmada_api::wire::Time;
-use karmada_api::work::TargetCluster;
-use karmada_api::{annotations, conditions, event_reason};
+use karmada_api::work::{ObjectReference as TemplateReference, TargetCluster};
+use karmada_api::{ObjectMeta, annotations, conditions, event_reason};
 use karmada_apimachinery::readable::Readable as _;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Error, Patch, PatchOptions};
+use karmada_client::Error;
 use karmada_runtime::{ObjectKey, ObjectReference};
 use karmada_scheduler_core::reason::Failure;
 use karmada_scheduler_core::trigger::Trigger;
@@ -131,7 +131,8 @@ impl Scheduler {
         };
         let report = Report { reason, message: message.clone(), success: None };
         if self.report(lane, key, binding.clone(), &report).await? {
-            self.tell(&**binding, message, event_reason::SCHEDULE_BINDING_FAILED);
+            let reason = event_reason::SCHEDULE_BINDING_FAILED;
+            self.tell::<B>(binding.metadata(), &binding.spec().resource, message, reason);
         }
         Ok(Verdict::Failed)
     }
@@ -144,12 +145,10 @@ impl Scheduler {
         mut current: Arc<B>,
         report: &Report,
     ) -> Result<bool, Error> {
-        let options = PatchOptions::default();
         for _ in 0..CONFLICTS {
             let (patch, news) = status_patch(&*current, report, self.clock.now().into());
             let Some(patch) = patch else { return Ok(false) };
-            let api = lane.api(key);
-            match api.patch_subresource(&key.name, "status", &Patch::Merge(patch), &options).await {
+            match lane.api(key).merge_patch_status(&key.name, patch).await {
                 Ok(_) => return Ok(news),
                 // Only others' parts of the status differ; the decision stands.
                 Err(error) if error.is_conflict() => current = fetch(lane, key).await?,
@@ -172,22 +171,31 @@ impl Scheduler {
     ) -> Result<(), Error> {
         let generation = binding.metadata().generation;
         let patch = json!({"status": {"schedulerObservedGeneration": generation}});
-        let options = PatchOptions::default();
-        let api = lane.api(key);
-        api.patch_subresource(&key.name, "status", &Patch::Merge(patch), &options).await?;
+        lane.api(key).merge_patch_status(&key.name, patch).await?;
         Ok(())
     }
 
     fn tell_outcome<B: Binding>(&self, binding: &B, outcome: &Outcome) {
+        self.tell_outcome_of::<B>(binding.metadata(), &binding.spec().resource, outcome);
+    }
+
+    /// Records the events about a decision, for the binding and for its template.
+    pub(crate) fn tell_outcome_of<B: Binding>(
+        &self,
+        metadata: &ObjectMeta,
+        template: &TemplateReference,
+        outcome: &Outcome,
+    ) {
         for passed in &outcome.passed_over {
-            let key = ObjectKey::new(binding.namespace(), binding.name());
+            let key = ObjectKey::new(metadata.namespace.as_str(), metadata.name.as_str());
             let message = format!(
                 "failed to schedule {}({key}) with clusterAffiliates index({}): {}",
                 B::KIND,
                 passed.index,
                 passed.failure
             );
-            self.tell(binding, message, event_reason::SCHEDULE_BINDING_FAILED);
+            let reason = event_reason::SCHEDULE_BINDING_FAILED;
+            self.tell::<B>(metadata, template, message, reason);
         }
         match &outcome.result {
             Ok(placed) => {
@@ -195,18 +203,25 @@ impl Scheduler {
                 let colon = if B::NAMESPACED { ":" } else { "" };
                 let targets = show_targets(&placed.clusters);
                 let message = format!("{} Result{colon} {targets}", outcome.message());
-                self.tell(binding, message, event_reason::SCHEDULE_BINDING_SUCCEED);
+                let reason = event_reason::SCHEDULE_BINDING_SUCCEED;
+                self.tell::<B>(metadata, template, message, reason);
             }
             Err(failure) => {
-                let message = failure.to_string();
-                self.tell(binding, message, event_reason::SCHEDULE_BINDING_FAILED);
+                let (message, reason) =
+                    (failure.to_string(), event_reason::SCHEDULE_BINDING_FAILED);
+                self.tell::<B>(metadata, template, message, reason);
             }
         }
     }
 
     /// Records an event about the binding and about its template.
-    fn tell<B: Binding>(&self, binding: &B, message: String, reason: &str) {
-        let (metadata, template) = (binding.metadata(), &binding.spec().resource);
+    fn tell<B: Binding>(
+        &self,
+        metadata: &ObjectMeta,
+        template: &TemplateReference,
+        message: String,
+        reason: &str,
+    ) {
         let about = [
             ObjectReference {
                 api_version: B::api_version(),

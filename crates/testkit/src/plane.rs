@@ -89,11 +89,14 @@ pub(crate) fn start_controllers(
     shutdown: &Shutdown,
 ) {
     let own = manager(server, "karmada-controller-manager", clock, shutdown);
-    if options.scheduler {
+    let context = Context::start(own, dial, options.gates.clone(), options.controllers.clone());
+    let context = if options.scheduler {
         let scheduling = manager(server, "karmada-scheduler", clock, shutdown);
         let scheduler = karmada_scheduler::Options::default();
-        karmada_scheduler::start(&scheduling, scheduler, &options.gates);
-    }
-    let context = Context::start(own, dial, options.gates.clone(), options.controllers.clone());
+        let scheduler = karmada_scheduler::start(&scheduling, scheduler, &options.gates);
+        context.with_placer(Arc::new(scheduler))
+    } else {
+        context
+    };
     registry::start(&context, &options.controller_list);
 }

@@ -73,14 +73,20 @@ struct Ctx {
     followed: Mutex<BTreeMap<Gvk, Subscription>>,
     /// Dependencies that read differently than when their bindings were written.
     changed: Mutex<BTreeSet<String>>,
+    /// Bindings made with their dependencies while we run: that is news.
+    fresh: Mutex<BTreeSet<ObjectKey>>,
 }
+
+/// Many writers share one flush of the store, so more of them are better than upstream's five.
+const WORKERS_PER_WORKER: usize = 6;
 
 pub(crate) fn start(context: &Context) {
     if !context.gates.is_on(Gate::PropagateDeps) {
         return;
     }
-    let controller =
-        context.controller("dependencies-distributor").workers(context.options.workers);
+    let controller = context
+        .controller("dependencies-distributor")
+        .workers(context.options.workers.max(1) * WORKERS_PER_WORKER);
     let bindings = context.informers.all(&gvr());
     bindings.cache().add_index(BY_DEPENDENCY, |binding| {
         let text = binding.meta().annotations.get(annotations::DEPENDENCIES);
@@ -101,6 +107,7 @@ pub(crate) fn start(context: &Context) {
         queue: controller.queue().clone(),
         followed: Mutex::default(),
         changed: Mutex::default(),
+        fresh: Mutex::default(),
     });
     let own = ctx.clone();
     context.keep(bindings.subscribe(move |change| own.binding_changed(change)));
@@ -141,6 +148,9 @@ impl Ctx {
         };
         if is_due {
             let synced = self.bindings.is_synced();
+            if synced && old.is_none() {
+                self.fresh.lock().insert(ObjectKey::of(new));
+            }
             let priority = if synced { Priority::Normal } else { Priority::Low };
             self.queue.add_with_priority(ObjectKey::of(new), priority);
         }
@@ -210,10 +220,17 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(template) = templates::find(&ctx.kinds, &binding.spec.resource).await? else {
         return Ok(Action::AwaitChange);
     };
-    let Some(needed) = ctx.dependencies_of(&template).await? else {
-        return Ok(Action::AwaitChange);
+    let is_fresh = ctx.fresh.lock().remove(&key);
+    // Whoever made it with its dependencies has just asked for them.
+    let recorded = object.meta().annotations.get(annotations::DEPENDENCIES).filter(|_| is_fresh);
+    let needed = match recorded {
+        Some(text) => dependencies::from_annotation(text),
+        None => match ctx.dependencies_of(&template).await? {
+            Some(needed) => needed,
+            None => return Ok(Action::AwaitChange),
+        },
     };
-    let recorded = ctx.record(&object, &needed).await?;
+    let recorded = ctx.record(&object, &needed).await? || is_fresh;
     if recorded {
         let note = format!("Get dependencies({}) succeed.", describe(&needed));
         ctx.events.normal(&*template, event_reason::GET_DEPENDENCIES_SUCCEED, note);
@@ -245,7 +262,7 @@ impl Ctx {
         if !self.interpreter.hook_enabled(template.gvk(), operation) {
             return Ok(None);
         }
-        let value = template.value();
+        let value = template.content();
         let found =
             interpretation::ask(&self.interpreter, operation, &value, |interpreter, template| {
                 interpreter.interpret_dependency(template)

@@ -81,6 +81,16 @@ fn to_value(work: &Work) -> serde_json::Result<Value> {
     Ok(value)
 }
 
+/// A Work as it is sent. Its manifests, which are most of it, are moved and not written anew.
+pub(crate) fn into_value(mut work: Work) -> Value {
+    let manifests = std::mem::take(&mut work.spec.workload.manifests);
+    let mut value = work.to_value().unwrap_or_default();
+    if !manifests.is_empty() {
+        value["spec"]["workload"]["manifests"] = Value::Array(manifests);
+    }
+    value
+}
+
 /// The Works of a binding, by its permanent id.
 pub(crate) fn of_binding(works: &Informer, permanent_id: &str) -> Vec<Arc<Object>> {
     works.cache().by_index(BY_BINDING, permanent_id)
@@ -183,6 +193,15 @@ pub(crate) fn manifests(work: &Object) -> serde_json::Result<Vec<&RawValue>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_work_is_sent_as_it_would_be_written() {
+        let mut work = Work::default();
+        work.metadata.name = "w".to_owned();
+        assert_eq!(into_value(work.clone()), work.to_value().unwrap());
+        work.spec.workload.manifests = vec![json!({"kind": "ConfigMap", "data": {"a": "1"}})];
+        assert_eq!(into_value(work.clone()), work.to_value().unwrap());
+    }
 
     #[test]
     fn a_view_names_the_objects_and_the_bodies_stay_text() {

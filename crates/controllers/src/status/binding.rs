@@ -1,17 +1,19 @@
 //! Gathers what the Works of a binding report into its status, and makes the status of the template
 //! from it. Serves both binding scopes. One write follows many reports.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::conditions::{binding as condition, work as work_condition};
 use karmada_api::meta::{find_condition, set_condition};
+use karmada_api::placing::{Placer, Subject};
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, ResourceBindingStatus};
 use karmada_api::{Binding, event_reason, names};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
-use karmada_client::{Client, Object, Patch, PatchOptions};
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::{Client, Object};
 use karmada_interpreter::{Interpreter, Operation};
 use karmada_propagation::status::{Aggregation, Report, WrongWork};
 use karmada_propagation::work::kept_clusters;
@@ -27,6 +29,9 @@ const GATHER: Duration = Duration::from_millis(200);
 
 /// How long later changes are gathered.
 const COALESCE: Duration = Duration::from_millis(20);
+
+/// Many writers share one flush of the store, so more of them are better than upstream's five.
+const WORKERS_PER_WORKER: usize = 6;
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -53,8 +58,36 @@ struct Ctx {
     kinds: Arc<Kinds>,
     interpreter: Arc<Interpreter>,
     events: Recorder,
+    placer: Option<Arc<dyn Placer>>,
     /// Bindings whose template changed: they are spoken about even if no Work has reported.
     asked: Mutex<HashSet<ObjectKey>>,
+    memory: Mutex<Memory>,
+}
+
+/// Tells the echo of an own write from news.
+#[derive(Default)]
+struct Memory {
+    /// Bindings about which something was heard since they were last looked at.
+    news: HashSet<ObjectKey>,
+    /// The versions our writes led to, until they come back.
+    written: HashMap<ObjectKey, String>,
+}
+
+impl Memory {
+    /// Whether nothing but an own write brings the binding back.
+    fn is_echo(&mut self, key: &ObjectKey, version: &str) -> bool {
+        let is_news = self.news.remove(key);
+        let is_own = self.written.get(key).is_some_and(|written| written == version);
+        if is_own {
+            self.written.remove(key);
+        }
+        is_own && !is_news
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        self.news.remove(key);
+        self.written.remove(key);
+    }
 }
 
 pub(crate) fn start(context: &Context) {
@@ -63,7 +96,8 @@ pub(crate) fn start(context: &Context) {
 }
 
 fn start_scope<B: Binding>(context: &Context, name: &'static str) {
-    let controller = context.controller(name).workers(context.options.workers);
+    let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
+    let controller = context.controller(name).workers(workers);
     let gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
@@ -74,7 +108,9 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
         kinds: Kinds::new(context),
         interpreter: context.interpreter.clone(),
         events: context.recorder(name),
+        placer: context.placer.clone(),
         asked: Mutex::default(),
+        memory: Mutex::default(),
     });
     let (own, queue) = (ctx.clone(), controller.queue().clone());
     context.keep(ctx.bindings.subscribe(move |change| own.on_binding::<B>(change, &queue)));
@@ -86,7 +122,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
 
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.bindings.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    if object.is_being_deleted() {
+    if object.is_being_deleted() || ctx.memory.lock().is_echo(&key, object.resource_version()) {
         return Ok(Action::AwaitChange);
     }
     let binding = object.typed::<B>()?;
@@ -94,29 +130,49 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
     let Some(aggregation) = ctx.gather(&*binding, is_asked)? else {
         return Ok(Action::AwaitChange);
     };
-    let mut status = binding.status().clone();
+    // What the scheduler has to say about a new binding is said with the same write.
+    let scheduled = ctx.placer.as_ref().and_then(|placer| placer.report(subject(&*binding)));
+    let speaks_for = ctx.placer.as_ref().filter(|_| scheduled.is_some());
+    let mut status = scheduled.unwrap_or_else(|| binding.status().clone());
     status.aggregated_status = aggregation.items();
     let fully_applied = aggregation.condition(binding.spec());
     set_condition(&mut status.conditions, fully_applied, ctx.clock.now().into());
+    let mut version = None;
     if status != *binding.status() {
-        match ctx.write::<B>(&object, &status).await {
+        version = match ctx.write::<B>(&object, &status).await {
             // Somebody wrote between; the cache will show what.
             Err(Error::Write(error)) if error.is_conflict() => {
                 ctx.asked.lock().extend(is_asked.then_some(key));
                 return Ok(Action::Requeue(COALESCE));
             }
-            other => other?,
+            written => written?,
+        };
+        if let Some(placer) = speaks_for {
+            placer.reported(subject(&*binding));
         }
     }
     ctx.update_template(&object, &*binding, &status).await?;
+    if let Some(version) = version {
+        ctx.memory.lock().written.insert(key, version);
+    }
     Ok(Action::AwaitChange)
+}
+
+fn subject<B: Binding>(binding: &B) -> Subject<'_> {
+    Subject {
+        metadata: binding.metadata(),
+        spec: binding.spec(),
+        status: binding.status(),
+        is_namespaced: B::NAMESPACED,
+    }
 }
 
 impl Ctx {
     fn on_binding<B: Binding>(&self, change: &Change, queue: &Queue<ObjectKey>) {
         let Change::Applied { old, new } = change else {
-            self.asked.lock().remove(&ObjectKey::of(change.object()));
-            return;
+            let key = ObjectKey::of(change.object());
+            self.asked.lock().remove(&key);
+            return self.memory.lock().forget(&key);
         };
         let Ok(binding) = new.typed::<B>() else { return };
         if binding.status().last_scheduled_time.is_none() {
@@ -129,6 +185,7 @@ impl Ctx {
         if version(&before) != version(&binding) {
             // What the Works say is looked at before they are changed or taken away for it.
             self.asked.lock().insert(key.clone());
+            self.memory.lock().news.insert(key.clone());
             return queue.add(key);
         }
         // Whoever writes the conditions may have dropped ours.
@@ -160,6 +217,7 @@ impl Ctx {
             Change::Applied { old: None, .. } => return,
             Change::Deleted(_) => {}
         }
+        self.memory.lock().news.insert(key.clone());
         queue.add_after(key.clone(), self.patience::<B>(&key));
     }
 
@@ -217,23 +275,23 @@ impl Ctx {
         &self,
         object: &Object,
         status: &ResourceBindingStatus,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         // The scheduler writes conditions too: the version makes sure that none of them is lost.
         // A merge patch would drop the nulls that members have in their states.
-        let patch = Patch::Json(json!([
+        let operations = json!([
             {"op": "replace", "path": "/metadata/resourceVersion", "value": object.resource_version()},
             {"op": "add", "path": "/status", "value": status},
-        ]));
+        ]);
         let api = self.client.api(&self.gvr).namespaced(object.namespace());
-        let (options, kind) = (PatchOptions::default(), B::KIND);
-        match api.patch_subresource(object.name(), "status", &patch, &options).await {
-            Ok(_) => {
+        let kind = B::KIND;
+        match api.json_patch_status(object.name(), operations).await {
+            Ok(written) => {
                 let key = ObjectKey::of(object);
                 let note = format!("Update {kind}({key}) with AggregatedStatus successfully.");
                 self.events.normal(object, event_reason::AGGREGATE_STATUS_SUCCEED, note);
-                Ok(())
+                Ok(Some(written.resource_version().to_owned()))
             }
-            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => {
                 if !error.is_conflict() {
                     let reason = event_reason::AGGREGATE_STATUS_FAILED;
@@ -260,9 +318,9 @@ impl Ctx {
             return Ok(());
         }
         let Some(template) = templates::find(&self.kinds, resource).await? else { return Ok(()) };
-        let before = template.value();
-        let aggregated =
-            self.interpreter.aggregate_status(before.clone(), &status.aggregated_status);
+        let whole = template.content();
+        let before = whole.get("status").cloned();
+        let aggregated = self.interpreter.aggregate_status(whole, &status.aggregated_status);
         let after = match aggregated {
             Ok(after) => after,
             Err(error) => {
@@ -272,16 +330,15 @@ impl Ctx {
                 return Err(Error::Aggregate(text));
             }
         };
-        if before.get("status") == after.get("status") {
+        if before.as_ref() == after.get("status") {
             return Ok(());
         }
-        let patch = Patch::Json(json!([
+        let operations = json!([
             {"op": "test", "path": "/metadata/uid", "value": template.uid()},
             {"op": "add", "path": "/status", "value": after.get("status")},
-        ]));
+        ]);
         let api = self.client.api(&served.gvr).namespaced(template.namespace());
-        let options = PatchOptions::default();
-        match api.patch_subresource(template.name(), "status", &patch, &options).await {
+        match api.json_patch_status(template.name(), operations).await {
             Ok(_) => {
                 let note = "Update Resource with AggregatedStatus successfully.";
                 self.events.normal(&*template, event_reason::AGGREGATE_STATUS_SUCCEED, note);

@@ -33,6 +33,9 @@ use plan::{Failure, Outcome, Target};
 /// Works written at the same time for one binding.
 const PARALLEL_WRITES: usize = 32;
 
+/// Many writers share one flush of the store, so more of them are better than upstream's five.
+const WORKERS_PER_WORKER: usize = 6;
+
 /// Index of bindings by the clusters they want.
 const BY_CLUSTER: &str = "target-cluster";
 
@@ -85,7 +88,8 @@ pub(crate) fn start(context: &Context) {
 }
 
 fn start_scope<B: Binding>(context: &Context, name: &'static str) {
-    let controller = context.controller(name).workers(context.options.workers);
+    let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
+    let controller = context.controller(name).workers(workers);
     let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let bindings = context.informers.all(&bindings_gvr);
     bindings.cache().add_index(BY_CLUSTER, |object| {
@@ -133,7 +137,9 @@ fn follow<B: Binding>(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey
             Change::Applied { old: None, new } => {
                 let leads_nowhere = new.typed::<B>().is_ok_and(|binding| {
                     let spec = binding.spec();
-                    spec.clusters.is_empty() && spec.required_by.is_empty()
+                    // Compat: one that is made with its placement is told of as if that came later.
+                    let is_placed_later = spec.clusters.is_empty() || binding.has_owner();
+                    is_placed_later && spec.required_by.is_empty()
                 });
                 own.memory.lock().fresh.insert(key.clone(), leads_nowhere);
                 feed.add(key);
@@ -209,7 +215,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
     let Some(template) = templates::find(&ctx.kinds, &binding.spec().resource).await? else {
         return Ok(Action::AwaitChange);
     };
-    let value = template.value();
+    let value = template.content();
     let overrides = ctx.policies.find(&value);
     let targets =
         plan::plan(&*binding, &value, &overrides, &ctx.interpreter, ctx.inject_state, &*ctx);
@@ -360,9 +366,10 @@ impl Ctx {
                 }
             }
         }
-        let writes = writes.into_iter().map(|(cluster, work, outcome)| async move {
-            let written = self.write(permanent_id, &work, &outcome).await;
-            (cluster, outcome.policies, written)
+        let writes = writes.into_iter().map(|(cluster, work, mut outcome)| async move {
+            let policies = std::mem::take(&mut outcome.policies);
+            let written = self.write(permanent_id, &work, outcome).await;
+            (cluster, policies, written)
         });
         let mut writes = futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES);
         while let Some((cluster, policies, written)) = writes.next().await {
@@ -383,15 +390,15 @@ impl Ctx {
         &self,
         permanent_id: &str,
         key: &ObjectKey,
-        outcome: &Outcome,
+        outcome: Outcome,
     ) -> karmada_client::Result<()> {
         let api = self.works_api(&key.namespace);
-        match (&outcome.change, &outcome.existing) {
+        match (outcome.change, outcome.existing) {
             (WorkChange::Create(work), _) => {
                 // Noted before the request: its answer may be lost, the Work is not.
                 let id = permanent_id.to_owned();
                 self.memory.lock().unseen.entry(id).or_default().insert(key.clone());
-                let created = api.create(&to_value(work)).await;
+                let created = api.create_owned(works::into_value(*work)).await;
                 let is_there = match &created {
                     Ok(_) => self.works.cache().get(key).is_some(),
                     Err(error) => error.api().is_some(),
@@ -403,7 +410,7 @@ impl Ctx {
             }
             (WorkChange::Update(work), Some(existing)) => {
                 // Only what differs is sent, so that a status written meanwhile is no conflict.
-                let (from, to) = (to_value(existing), to_value(work));
+                let (from, to) = (to_value(&existing), to_value(&work));
                 let (Some(from), Some(to)) = (from.as_object(), to.as_object()) else {
                     return Ok(());
                 };

@@ -68,7 +68,7 @@ impl Ctx {
         let mut written = false;
         for object in objects {
             if !templates::leaves_orphans(&object) {
-                written |= self.attach(binding, &object.value()).await?;
+                written |= self.attach(binding, &object.content()).await?;
             }
         }
         Ok(written)
@@ -88,7 +88,7 @@ impl Ctx {
         );
         for _ in 0..RETRIES {
             let written = match &existing {
-                None => api.create(&to_value(&desired)?).await,
+                None => api.create_owned(to_value(&desired)?).await,
                 Some(existing) => {
                     let wishes = self.wishes(existing, binding)?;
                     let Some(updated) = dependencies::attach(existing, &desired, &wishes)? else {

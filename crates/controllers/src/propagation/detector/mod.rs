@@ -3,6 +3,7 @@
 //! Templates, policies and bindings are read from shared caches alone. Policies are indexed by what
 //! they select, templates by the policy that claims them: nothing is searched for.
 
+mod birth;
 mod explain;
 mod kinds;
 mod metrics;
@@ -16,7 +17,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use karmada_api::features::Gates;
+use karmada_api::features::{Gate, Gates};
+use karmada_api::placing::Placer;
 use karmada_api::policy::{
     ActivationPreference, ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy,
     PropagationPolicy,
@@ -149,6 +151,7 @@ pub(crate) struct Detector {
     policy_queue: Queue<ObjectKey>,
     cluster_policy_queue: Queue<ObjectKey>,
     triggers: Triggers,
+    placer: Option<Arc<dyn Placer>>,
     /// Templates that wait for an override policy to appear.
     held_back: Mutex<BTreeSet<TemplateId>>,
 }
@@ -231,6 +234,11 @@ pub fn start(context: &Context) {
         policy_queue: policies.queue().clone(),
         cluster_policy_queue: cluster_policies.queue().clone(),
         triggers: Triggers::default(),
+        // Quotas are charged when a binding is placed, and one that exceeds them is made nevertheless.
+        placer: context
+            .placer
+            .clone()
+            .filter(|_| !context.gates.is_on(Gate::FederatedQuotaEnforcement)),
         held_back: Mutex::default(),
     });
     detector.subscribe(context);

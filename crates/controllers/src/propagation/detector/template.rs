@@ -165,7 +165,8 @@ impl Detector {
             workload_affinity: self.gates.is_on(Gate::WorkloadAffinity),
         };
         let desired: B = draft.build();
-        let written = self.write_binding(&desired, policy, trigger).await.inspect_err(told)?;
+        let written =
+            self.write_binding(&desired, policy, &template, trigger).await.inspect_err(told)?;
         if written {
             self.tell_replicas(object, asked);
         }
@@ -196,7 +197,7 @@ impl Detector {
         policy: &P,
     ) -> Result<Value, Error> {
         let wanted = Holder::new(policy);
-        let mut template = object.value();
+        let mut template = object.content();
         for _ in 0..RETRIES {
             let Some(patch) = claim::claim_patch(&template, &wanted) else { return Ok(template) };
             let api = self.api_of(&id.gvk, object.namespace())?;
@@ -286,11 +287,29 @@ impl Detector {
         Ok(Some(i32::try_from(value).unwrap_or(i32::MAX)))
     }
 
+    /// Creates the binding, complete if it can be, else as the policy wants it.
+    async fn create<B: Binding>(
+        &self,
+        api: &karmada_client::Api,
+        desired: &B,
+        template: &Value,
+    ) -> Result<karmada_client::Result<Value>, Error> {
+        if let Some(born) = self.complete(desired, template).await {
+            match api.create_owned(to_value(&born)?).await {
+                // Whatever is wrong with its placement is found out in its turn.
+                Err(error) if error.api().is_some() && !error.is_already_exists() => {}
+                created => return Ok(created),
+            }
+        }
+        Ok(api.create_owned(to_value(desired)?).await)
+    }
+
     /// Creates the binding or brings it up to date; returns whether anything was written.
     async fn write_binding<P: Policy, B: Binding + PartialEq>(
         &self,
         desired: &B,
         policy: &P,
+        template: &Value,
         trigger: Trigger,
     ) -> Result<bool, Error> {
         let api = self.bindings::<B>(desired.namespace());
@@ -302,7 +321,7 @@ impl Detector {
         };
         for _ in 0..RETRIES {
             let written = match &existing {
-                None => api.create(&to_value(desired)?).await,
+                None => self.create(&api, desired, template).await?,
                 Some(existing) => {
                     let updated = binding::update(existing, desired, policy)?;
                     let Some(updated) = updated.filter(|updated| {

@@ -10,7 +10,7 @@ use karmada_api::event_reason;
 use karmada_api::meta::{Condition, find_condition, set_condition};
 use karmada_api::work::WorkStatus;
 use karmada_apimachinery::json;
-use karmada_client::{Api, Object, Patch, PatchOptions};
+use karmada_client::{Api, Object};
 use karmada_runtime::{Action, Controller, ObjectKey, Priority, Queue, RateLimit, Shutdown};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -330,13 +330,11 @@ impl Lane {
         }
         // One lane writes the status of a Work, so nobody's change can be lost. A merge patch would
         // drop the nulls that members have in theirs.
-        let patch = Patch::Json(json!([
+        let operations = json!([
             {"op": "test", "path": "/metadata/uid", "value": work.uid()},
             {"op": "add", "path": "/status", "value": status},
-        ]));
-        let options = PatchOptions::default();
-        let api = self.api(work);
-        match api.patch_subresource(work.name(), "status", &patch, &options).await {
+        ]);
+        match self.api(work).json_patch_status(work.name(), operations).await {
             Ok(answer) => {
                 use karmada_apimachinery::object::ObjectExt;
                 let version = answer.resource_version().parse().unwrap_or_default();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use karmada_api::{annotations, labels};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
@@ -125,15 +126,55 @@ struct Followed {
     subscription: Mutex<Option<Subscription>>,
 }
 
+/// An object in the member.
+type Place = (Gvr, ObjectKey);
+
 pub(super) struct Site {
     pub(super) member: Arc<Member>,
     followed: Mutex<BTreeMap<Gvr, Arc<Followed>>>,
-    records: Mutex<BTreeMap<(Gvr, ObjectKey), Record>>,
+    records: Mutex<BTreeMap<Place, Record>>,
+    /// Objects that are being sent, and the versions of them that came back before the answer did.
+    sending: Mutex<BTreeMap<Place, Vec<String>>>,
+}
+
+/// Keeps what comes back of an object from being looked at before the answer tells which of it is ours.
+struct Sending<'a> {
+    site: &'a Site,
+    place: &'a Place,
+}
+
+impl Sending<'_> {
+    /// Ends it; returns whether anything came that is not what was remembered.
+    fn end(self) -> bool {
+        let seen = self.site.sending.lock().remove(self.place).unwrap_or_default();
+        let records = self.site.records.lock();
+        let own = records.get(self.place).map(|record| record.version.as_str());
+        seen.iter().any(|version| Some(version.as_str()) != own)
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.site.sending.lock().remove(self.place);
+    }
+}
+
+/// One manifest of a Work.
+struct Parcel<'a> {
+    work: &'a ObjectKey,
+    manifest: &'a RawValue,
+    /// The same as a part of the text of the Work.
+    text: Bytes,
 }
 
 impl Site {
     pub(super) fn new(member: Arc<Member>) -> Self {
-        Self { member, followed: Mutex::default(), records: Mutex::default() }
+        Self {
+            member,
+            followed: Mutex::default(),
+            records: Mutex::default(),
+            sending: Mutex::default(),
+        }
     }
 
     /// Delivers every manifest of a Work; nothing if a cache has to be filled first.
@@ -161,7 +202,10 @@ impl Site {
                     return Ok(None);
                 }
             }
-            let delivered = self.deliver_one(lane, &gvr, &followed.informer, head, manifest).await;
+            let text = work.bytes().slice_ref(manifest.get().as_bytes());
+            let parcel = Parcel { work: key, manifest, text };
+            let place = (gvr, head.key());
+            let delivered = self.deliver_one(lane, &place, &followed.informer, parcel).await;
             delivery.push(delivered.unwrap_or_else(|error| failed(&error, manifest)));
         }
         Ok(Some(delivery))
@@ -170,51 +214,82 @@ impl Site {
     async fn deliver_one(
         &self,
         lane: &Lane,
-        gvr: &Gvr,
+        place: &Place,
         informer: &Informer,
-        head: &ManifestHead,
-        manifest: &RawValue,
+        parcel: Parcel<'_>,
     ) -> Result<Delivered, Refusal> {
-        let (key, text) = (head.key(), hash(manifest.get()));
-        let place = (gvr.clone(), key.clone());
-        let cached = informer.cache().get(&key);
-        let record = self.records.lock().get(&place).cloned();
+        let (gvr, key) = place;
+        let text = hash(parcel.manifest.get());
+        let cached = informer.cache().get(key);
+        let record = self.records.lock().get(place).cloned();
         if let (Some(record), Some(cached)) = (&record, &cached)
             && record.manifest == text
             && record.version == cached.resource_version()
         {
-            return Ok(Delivered::There { object: cached.value(), wrote: false });
+            return Ok(Delivered::There { object: cached.content(), wrote: false });
         }
-        let desired: Value = serde_json::from_str(manifest.get())?;
-        let api = self.api(gvr, &key);
+        let api = self.api(gvr, key);
         // A cache that is older than our own last write would have us send it again.
         let is_old = match (&record, &cached) {
             (Some(record), Some(cached)) => is_older(cached.resource_version(), &record.version),
             (Some(_), None) => true,
             (None, _) => !informer.is_synced(),
         };
-        let mut observed =
-            if is_old { api.find(&key.name).await? } else { cached.map(|c| c.value()) };
+        let observed =
+            if is_old { api.find(&key.name).await? } else { cached.map(|c| c.content()) };
+        self.sending.lock().insert(place.clone(), Vec::new());
+        let sending = Sending { site: self, place };
+        let delivered = self.send(lane, &api, place, &parcel, observed).await;
+        if sending.end() {
+            lane.look(parcel.work.clone());
+        }
+        delivered
+    }
+
+    /// Sends what the member should have, given what it has.
+    async fn send(
+        &self,
+        lane: &Lane,
+        api: &Api,
+        place: &Place,
+        parcel: &Parcel<'_>,
+        mut observed: Option<Value>,
+    ) -> Result<Delivered, Refusal> {
+        let text = hash(parcel.manifest.get());
+        if observed.is_none() {
+            // Nothing is to be compared with, so the manifest goes out as it is.
+            match api.create_text(parcel.text.clone()).await {
+                Ok(object) => {
+                    self.remember(place.clone(), text, &object);
+                    return Ok(Delivered::There { object, wrote: true });
+                }
+                Err(error) if error.is_already_exists() || error.is_conflict() => {
+                    observed = api.find(&place.1.name).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let desired: Value = serde_json::from_str(parcel.manifest.get())?;
         for _ in 0..ATTEMPTS {
             let interpreter = &lane.running.context.interpreter;
             let answer = match decide(&desired, observed.as_ref(), interpreter, &lane.cluster)? {
                 Delivery::Nothing => {
                     let object = observed.unwrap_or_default();
-                    self.remember(place, text, &object);
+                    self.remember(place.clone(), text, &object);
                     return Ok(Delivered::There { object, wrote: false });
                 }
-                Delivery::Create(object) => api.create(&object).await,
+                Delivery::Create(object) => api.create_owned(object).await,
                 Delivery::Update(object) => api.update(&object).await,
             };
             match answer {
                 Ok(object) => {
                     let before = observed.as_ref().map(ObjectExt::resource_version);
                     let wrote = before != Some(object.resource_version());
-                    self.remember(place, text, &object);
+                    self.remember(place.clone(), text, &object);
                     return Ok(Delivered::There { object, wrote });
                 }
                 Err(error) if error.is_already_exists() || error.is_conflict() => {
-                    observed = api.find(&key.name).await?;
+                    observed = api.find(&place.1.name).await?;
                 }
                 Err(error) if error.is_not_found() && observed.is_some() => observed = None,
                 Err(error) => return Err(error.into()),
@@ -224,10 +299,10 @@ impl Site {
     }
 
     pub(super) fn api(&self, gvr: &Gvr, key: &ObjectKey) -> Api {
-        self.member.client.api(gvr).namespaced(&key.namespace)
+        self.member.client.api(gvr).namespaced(&key.namespace).slim()
     }
 
-    fn remember(&self, place: (Gvr, ObjectKey), manifest: u64, object: &Value) {
+    fn remember(&self, place: Place, manifest: u64, object: &Value) {
         let record = Record {
             manifest,
             version: object.resource_version().to_owned(),
@@ -259,7 +334,7 @@ impl Site {
             let Some(object) = self.cached(&resource.gvr, &key) else { return Delivered::Unseen };
             let record = self.records.lock().get(&(resource.gvr.clone(), key)).cloned();
             drifted |= record.is_some_and(|record| record.is_disturbed(object.meta()));
-            Delivered::There { object: object.value(), wrote: false }
+            Delivered::There { object: object.content(), wrote: false }
         });
         (seen.collect(), drifted)
     }
@@ -337,6 +412,9 @@ impl Site {
         let place = (gvr.clone(), ObjectKey::of(object));
         match change {
             Change::Applied { new, .. } => {
+                if let Some(seen) = self.sending.lock().get_mut(&place) {
+                    return seen.push(new.resource_version().to_owned());
+                }
                 let record = self.records.lock().get(&place).map(|record| record.version.clone());
                 match record {
                     // Our own write; its answer told all about it.

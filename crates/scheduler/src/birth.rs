@@ -1,0 +1,212 @@
+//! Bindings that are made with their placement: decided on while whoever makes them waits, reported
+//! together with the first thing that is said about them. Only plain successes take this way;
+//! everything else has its turn as ever.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use karmada_api::conditions::binding as condition;
+use karmada_api::meta::{Condition, find_condition, set_condition};
+use karmada_api::placing::{Placed, Placer, Subject};
+use karmada_api::policy::Placement;
+use karmada_api::scopes::{Binding, has_owner};
+use karmada_api::work::{
+    ClusterResourceBinding, ResourceBinding, ResourceBindingStatus, TargetCluster,
+};
+use karmada_client::Error;
+use karmada_runtime::ObjectKey;
+use karmada_scheduler_core::snapshot::Snapshot;
+use karmada_scheduler_core::trigger::Trigger;
+use karmada_scheduler_core::{Estimates, Outcome, Peers, schedule};
+use parking_lot::Mutex;
+use tracing::debug;
+
+use crate::lane::{Decided, Lane};
+use crate::{Scheduler, SchedulerHandle};
+
+/// How long the report of a binding waits for company. Members answer sooner unless they are away.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same where many bindings are made at once: everybody who could answer is busy with them.
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
+const MANY: usize = 32;
+
+/// Bindings that were placed and never came are not remembered for ever.
+const REMEMBERED: usize = 1 << 16;
+
+/// The bindings that were made with their placement and are not reported yet.
+#[derive(Default)]
+pub(crate) struct Births(Mutex<HashMap<ObjectKey, Birth>>);
+
+#[derive(Clone)]
+struct Birth {
+    outcome: Outcome,
+    /// The clusters as they were.
+    snapshot: Weak<Snapshot>,
+}
+
+impl Births {
+    fn note(&self, key: ObjectKey, birth: Birth) {
+        let mut births = self.0.lock();
+        if births.len() >= REMEMBERED {
+            debug!("births are forgotten");
+            births.clear();
+        }
+        births.insert(key, birth);
+    }
+
+    /// How long a binding that appears now may wait; nothing if it was not made with its placement.
+    pub(crate) fn patience(&self, key: &ObjectKey) -> Option<Duration> {
+        let births = self.0.lock();
+        births.get(key)?;
+        Some(if births.len() > MANY { LONG_PATIENCE } else { PATIENCE })
+    }
+
+    pub(crate) fn knows(&self, key: &ObjectKey) -> bool {
+        self.0.lock().contains_key(key)
+    }
+
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.0.lock().remove(key);
+    }
+
+    /// What was decided, if the binding is as it was made.
+    fn of(&self, binding: &Subject<'_>) -> Option<Birth> {
+        let births = self.0.lock();
+        let birth = births.get(&key_of(binding))?;
+        let is_same = binding.metadata.generation == 1
+            && clusters_of(&birth.outcome) == Some(&binding.spec.clusters[..]);
+        is_same.then(|| birth.clone())
+    }
+}
+
+fn key_of(binding: &Subject<'_>) -> ObjectKey {
+    ObjectKey::new(binding.metadata.namespace.as_str(), binding.metadata.name.as_str())
+}
+
+fn subject<B: Binding>(binding: &B) -> Subject<'_> {
+    Subject {
+        metadata: binding.metadata(),
+        spec: binding.spec(),
+        status: binding.status(),
+        is_namespaced: B::NAMESPACED,
+    }
+}
+
+fn clusters_of(outcome: &Outcome) -> Option<&[TargetCluster]> {
+    outcome.result.as_ref().ok().map(|placed| &placed.clusters[..])
+}
+
+impl Scheduler {
+    /// Whether decisions take nothing but the binding and the clusters.
+    fn decides_at_once(&self) -> bool {
+        self.options.estimator.is_none() && !self.depends_on_others()
+    }
+
+    fn place(&self, binding: &Subject<'_>) -> Option<Placed> {
+        let spec = binding.spec;
+        let is_due = self.decides_at_once()
+            && self.is_ready()
+            && has_owner(&binding.metadata.labels)
+            && self.schedules(spec)
+            && spec.clusters.is_empty();
+        let placement: &Placement = spec.placement.as_ref().filter(|_| is_due)?;
+        let peers = Peers::default();
+        let subject = karmada_scheduler_core::Subject {
+            spec,
+            status: binding.status,
+            generation: 1,
+            deleting: false,
+            applied_placement: None,
+            peers: &peers,
+        };
+        let (snapshot, estimates) = (self.snapshot(), Estimates::default());
+        let outcome = schedule(&subject, &snapshot, &estimates, &self.config)?;
+        let clusters = clusters_of(&outcome)?.to_vec();
+        if clusters.is_empty() || !outcome.passed_over.is_empty() {
+            return None;
+        }
+        let placement = serde_json::to_string(placement).ok()?;
+        let snapshot = Arc::downgrade(&snapshot);
+        self.births.note(key_of(binding), Birth { outcome, snapshot });
+        Some(Placed { clusters, placement })
+    }
+
+    fn report_of(&self, binding: &Subject<'_>) -> Option<ResourceBindingStatus> {
+        if find_condition(&binding.status.conditions, condition::SCHEDULED).is_some() {
+            return None;
+        }
+        let outcome = self.births.of(binding)?.outcome;
+        let (mut status, now) = (binding.status.clone(), self.clock.now());
+        let scheduled = Condition {
+            r#type: condition::SCHEDULED.to_owned(),
+            status: "True".to_owned(),
+            reason: condition::reason::SUCCESS.to_owned(),
+            message: outcome.message(),
+            ..Condition::default()
+        };
+        set_condition(&mut status.conditions, scheduled, now.into());
+        status.scheduler_observed_generation = binding.metadata.generation;
+        if let Some(name) = outcome.result.ok().and_then(|placed| placed.affinity_name) {
+            status.scheduler_observed_affinity_name = name;
+        }
+        status.last_scheduled_time = Some(now.into());
+        Some(status)
+    }
+
+    /// Reports a binding that was made with its placement, if nobody did so meanwhile. Returns whether
+    /// there is nothing else to do: the clusters are as they were.
+    pub(crate) async fn report_birth<B: Binding>(
+        &self,
+        lane: &Lane<B>,
+        key: &ObjectKey,
+        binding: &Arc<B>,
+    ) -> Result<bool, Error> {
+        let birth = self.births.of(&subject(&**binding));
+        self.births.forget(key);
+        let Some(Birth { outcome, snapshot }) = birth else { return Ok(false) };
+        remember(lane, key, snapshot.clone());
+        let is_same = snapshot.upgrade().is_some_and(|then| Arc::ptr_eq(&then, &self.snapshot()));
+        self.write(lane, key, binding, Trigger::PlacementChanged, outcome, None).await?;
+        Ok(is_same)
+    }
+
+    fn reported(&self, binding: &Subject<'_>) {
+        let key = key_of(binding);
+        let Some(Birth { outcome, snapshot }) = self.births.0.lock().remove(&key) else { return };
+        match binding.is_namespaced {
+            true => remember(&self.namespaced, &key, snapshot),
+            false => remember(&self.global, &key, snapshot),
+        }
+        let (metadata, template) = (binding.metadata, &binding.spec.resource);
+        match binding.is_namespaced {
+            true => self.tell_outcome_of::<ResourceBinding>(metadata, template, &outcome),
+            false => self.tell_outcome_of::<ClusterResourceBinding>(metadata, template, &outcome),
+        }
+    }
+}
+
+/// Keeps the binding as it was decided on, for whoever asks why.
+fn remember<B: Binding>(lane: &Lane<B>, key: &ObjectKey, snapshot: Weak<Snapshot>) {
+    if let Some(binding) = lane.latest(key) {
+        let mut binding = (*binding).clone();
+        binding.spec_mut().clusters.clear();
+        let (binding, trigger) = (Arc::new(binding), Trigger::PlacementChanged);
+        lane.remember(key, Decided { binding, trigger, snapshot });
+    }
+}
+
+impl Placer for SchedulerHandle {
+    fn place(&self, binding: Subject<'_>) -> Option<Placed> {
+        self.scheduler.place(&binding)
+    }
+
+    fn report(&self, binding: Subject<'_>) -> Option<ResourceBindingStatus> {
+        self.scheduler.report_of(&binding)
+    }
+
+    fn reported(&self, binding: Subject<'_>) {
+        self.scheduler.reported(&binding);
+    }
+}

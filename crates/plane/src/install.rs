@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use karmada_api::crd;
+use karmada_api::native::API_SERVICES;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, json};
@@ -17,7 +18,11 @@ const ESTABLISHING: Duration = Duration::from_secs(30);
 const PROXY_ADMIN: &str = "cluster-proxy-admin";
 
 /// Namespaces the control plane keeps its own objects in.
-const NAMESPACES: [&str; 2] = ["karmada-system", "karmada-cluster"];
+const NAMESPACES: [&str; 2] = [SYSTEM, "karmada-cluster"];
+const SYSTEM: &str = "karmada-system";
+
+/// The Service that the original serves `Cluster` behind.
+const AGGREGATED: &str = "karmada-aggregated-apiserver";
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
@@ -82,7 +87,42 @@ pub async fn install(client: &Client) -> Result<(), InstallError> {
                 .map_err(attempting(format!("create {resource} {PROXY_ADMIN}")))?;
         }
     }
+    announce(client).await
+}
+
+/// Shows `Cluster` as people know it from the original: behind a Service, which scripts and dashboards
+/// look for. This process answers for it; what an APIService of an earlier installation says is kept.
+async fn announce(client: &Client) -> Result<(), InstallError> {
+    let services = client.api(&Gvr::new("", "v1", "services")).namespaced(SYSTEM);
+    if services.find(AGGREGATED).await.map_err(attempting("read services"))?.is_none() {
+        created(services.create(&aggregated_service()).await)
+            .map_err(attempting(format!("create the service {AGGREGATED}")))?;
+    }
+    let api_services = client.api(&Gvr::new("apiregistration.k8s.io", "v1", "apiservices"));
+    let name = API_SERVICES[0].name();
+    let stored = api_services.find(&name).await.map_err(attempting("read API services"))?;
+    if stored.is_some_and(|stored| stored.map_at(&["spec", "service"]).is_none()) {
+        let patch = json!({
+            // An API server removes what carries this label and is not its own.
+            "metadata": {"labels": {"kube-aggregator.kubernetes.io/automanaged": null}},
+            "spec": {"service": {"namespace": SYSTEM, "name": AGGREGATED}},
+        });
+        let written = api_services.merge_patch(&name, patch).await;
+        written.map_err(attempting(format!("announce {name}")))?;
+    }
     Ok(())
+}
+
+fn aggregated_service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": AGGREGATED},
+        "spec": {
+            "type": "ExternalName",
+            "externalName": format!("{AGGREGATED}.{SYSTEM}.svc.cluster.local"),
+        },
+    })
 }
 
 /// Another replica may have been faster.

@@ -31,7 +31,7 @@ impl Finding {
         Self { is_available: false, reason, message }
     }
 
-    fn passed() -> Self {
+    pub(super) fn passed() -> Self {
         let message = "all checks passed".to_owned();
         Self { is_available: true, reason: "Passed", message }
     }

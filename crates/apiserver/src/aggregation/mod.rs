@@ -4,6 +4,9 @@
 //! lane of its own: a task that asks whether the server is there ([`availability`]), what it serves
 //! ([`learn`]), and writes down both; a slow or hostile server holds up its own lane and nothing else.
 //! Requests are passed on by [`proxy`].
+//!
+//! Resources of the embedding program are served in this process whatever Service their APIService
+//! names: the name stays for those who know it, and nobody is asked.
 
 mod availability;
 mod headers;
@@ -23,9 +26,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::availability::Finding;
 use self::learn::Memory;
 use self::transport::Dialer;
-use crate::registry::{Learned, Place, Registry, Remote, Remotes};
+use crate::registry::{Learned, Place, Registry, Remote, Remotes, Source};
 use crate::services;
 use crate::state::State;
 
@@ -110,12 +114,14 @@ struct Lane {
 pub(crate) struct Follower {
     state: Arc<State>,
     lanes: HashMap<String, Lane>,
+    /// APIServices that name a Service for what this process serves itself.
+    own: Vec<String>,
 }
 
 impl Follower {
     /// Registers what is there already, so that no request is answered as if it were not.
     pub(crate) fn start(state: &Arc<State>) -> Self {
-        let mut follower = Self { state: state.clone(), lanes: HashMap::new() };
+        let mut follower = Self { state: state.clone(), lanes: HashMap::new(), own: Vec::new() };
         follower.sync();
         follower
     }
@@ -134,6 +140,9 @@ impl Follower {
         };
         loop {
             self.sync();
+            for name in &self.own {
+                availability::write(&self.state, name, &Finding::passed()).await;
+            }
             let is_followed = !self.lanes.is_empty();
             let behind = async {
                 tokio::select! {
@@ -154,7 +163,14 @@ impl Follower {
 
     fn sync(&mut self) {
         let found = self.state.objects.list(&api_services(), None);
-        let remotes: Vec<Remote> = found.iter().filter_map(|one| Remote::read(one)).collect();
+        let snapshot = self.state.registry.snapshot();
+        let is_own = |remote: &Remote| {
+            let served = snapshot.resources(&remote.group, &remote.version);
+            served.iter().any(|served| served.source == Source::Native)
+        };
+        let named = found.iter().filter_map(|one| Remote::read(one));
+        let (own, remotes): (Vec<Remote>, Vec<Remote>) = named.partition(is_own);
+        self.own = own.into_iter().map(|remote| remote.name).collect();
         self.lanes.retain(|name, lane| {
             let stays = remotes.iter().any(|remote| remote.name == *name);
             if !stays {

@@ -6,7 +6,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, ListOptions};
 
-use crate::server::Server;
+use crate::server::{Server, eventually_awaited as eventually};
 
 #[path = "../../../api/examples/list_clusters.rs"]
 #[allow(dead_code, reason = "its main is for people")]
@@ -86,6 +86,50 @@ async fn clusters_are_served_natively_with_their_own_rules() {
     let services = client.api(&gvr("apiregistration.k8s.io", "v1", "apiservices"));
     let service = services.get("v1alpha1.cluster.karmada.io").await.unwrap();
     assert_eq!(service["spec"]["groupPriorityMinimum"], 2000);
+}
+
+/// Clusters are announced behind the Service of the original and answered for here, also where an installation of the
+/// original left an announcement that leads nowhere any more.
+// Shows: AGG-5
+#[tokio::test]
+async fn clusters_are_announced_behind_the_service_people_know() {
+    let mut server = Server::up();
+    let name = "v1alpha1.cluster.karmada.io";
+    let announced = async |server: &Server, service: &str| {
+        let client = client(server).await;
+        let services = client.api(&gvr("apiregistration.k8s.io", "v1", "apiservices"));
+        eventually("clusters are announced", || async {
+            let found = services.get(name).await.ok()?;
+            let condition = found.list_at(&["status", "conditions"]).first()?;
+            let said = |key| condition.str_at(&[key]).unwrap_or_default();
+            let is_available = (said("status"), said("reason")) == ("True", "Passed");
+            let is_named = found.str_at(&["spec", "service", "name"]) == Some(service);
+            (is_available && is_named).then_some(())
+        })
+        .await;
+        let clusters = client.api(&gvr("cluster.karmada.io", "v1alpha1", "clusters"));
+        clusters.list(&ListOptions::default()).await.unwrap();
+    };
+    announced(&server, "karmada-aggregated-apiserver").await;
+    let before = client(&server).await;
+    let aggregated = before.api(&gvr("", "v1", "services")).namespaced("karmada-system");
+    let aggregated = aggregated.get("karmada-aggregated-apiserver").await.unwrap();
+    assert_eq!(aggregated["spec"]["type"], "ExternalName");
+    // As another installer named it, last seen without a server behind it.
+    let services = before.api(&gvr("apiregistration.k8s.io", "v1", "apiservices"));
+    let other = json!({"spec": {
+        "service": {"name": "demo-aggregated-apiserver", "namespace": "demo"}, "insecureSkipTLSVerify": true,
+    }});
+    services.merge_patch(name, other).await.unwrap();
+    let gone = json!({"status": {"conditions": [{
+        "type": "Available", "status": "False", "reason": "ServiceNotFound", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}});
+    let patch = karmada_client::Patch::Merge(gone);
+    services.patch_subresource(name, "status", &patch, &Default::default()).await.unwrap();
+    server.kill();
+    server.start_again();
+    announced(&server, "demo-aggregated-apiserver").await;
 }
 
 #[tokio::test]

@@ -349,8 +349,7 @@ fn follow_the_course(shell: &Shell, clusters: &[(&str, PathBuf)]) {
     let services =
         steady(&notes.ok("kubectl get apiservice --kubeconfig kind/karmada/karmada-config"));
     for line in [
-        // One process serves them all; the notes show a Service in the first line.
-        "v1alpha1.cluster.karmada.io Local True AGE",
+        "v1alpha1.cluster.karmada.io karmada-system/karmada-aggregated-apiserver True AGE",
         "v1alpha1.policy.karmada.io Local True AGE",
         "v1alpha2.work.karmada.io Local True AGE",
     ] {
@@ -399,15 +398,9 @@ fn real_a13_to_a15_the_course() {
 
 /// A19: an integration keeps both kubeconfigs in Secrets and joins from the files it takes out of them, naming every
 /// context.
-#[test]
-fn a19_a_cluster_joins_from_kubeconfigs_kept_in_secrets() {
-    let Some(shell) = Shell::new(&[]) else { return };
-    let cluster = Cluster::start("one");
-    write_home(
-        &shell,
-        &[("boc-member", cluster.kubeconfig()), ("unused", shell.server.kubeconfig())],
-    );
-    let notes = Notes { shell: &shell };
+fn join_from_secrets(shell: &Shell, cluster: PathBuf) {
+    write_home(shell, &[("boc-member", cluster), ("unused", shell.server.kubeconfig())]);
+    let notes = Notes { shell };
     notes.ok(&format!(
         "kubectl {PLANE} create secret generic karmada-kubeconfig --from-file=karmada-kubeconfig=/etc/karmada/karmada-apiserver.config"
     ));
@@ -439,4 +432,22 @@ fn a19_a_cluster_joins_from_kubeconfigs_kept_in_secrets() {
         "kubectl --kubeconfig karmada.config get cluster boc",
         "NAME VERSION MODE READY AGE\nboc VERSION Push True AGE",
     );
+    assert_eq!(
+        notes.ok("karmadactl unjoin boc --kubeconfig karmada.config --cluster-kubeconfig member.config --cluster-context boc-member --wait 2m"),
+        ""
+    );
+}
+
+#[test]
+fn a19_a_cluster_joins_from_kubeconfigs_kept_in_secrets() {
+    let Some(shell) = Shell::new(&[]) else { return };
+    let cluster = Cluster::start("one");
+    join_from_secrets(&shell, cluster.kubeconfig());
+}
+
+#[test]
+fn real_a19_a_cluster_joins_from_kubeconfigs_kept_in_secrets() {
+    let Some(real) = real_clusters() else { return };
+    let Some(shell) = Shell::new(&[]) else { return };
+    join_from_secrets(&shell, real[0].clone());
 }

@@ -235,8 +235,14 @@ fn u26_the_groups_are_seen_by_both_programs() {
             "{text}"
         );
     }
-    let services = space.ok("kubectl get apiservice v1alpha1.cluster.karmada.io");
-    assert!(services.contains("True"), "{services}");
+    let services = steady(&space.ok("kubectl get apiservice"));
+    let is_known = |line: &str| services.lines().any(|own| own == line);
+    assert!(
+        is_known(
+            "v1alpha1.cluster.karmada.io karmada-system/karmada-aggregated-apiserver True AGE"
+        ) && is_known("v1alpha1.policy.karmada.io Local True AGE"),
+        "{services}"
+    );
     assert!(
         space.ok("karmadactl api-versions").lines().any(|line| line == "work.karmada.io/v1alpha2")
     );

@@ -118,6 +118,11 @@ impl CustomResource {
     pub fn prepare_create(&self, object: &mut Value) {
         if self.has_status {
             object.remove_at(&["status"]);
+            // What is absent has its default, as it would when it is read again.
+            let status = self.schema.properties.get("status");
+            if let Some(default) = status.and_then(|status| status.default.as_deref()) {
+                object.set(&["status"], default.clone());
+            }
         }
         object.set(&["metadata", "generation"], 1);
     }

@@ -143,6 +143,20 @@ fn values_of_a_wrong_type_are_refused_in_go_words() {
     }
 }
 
+/// Generators of definitions break long quoted texts so.
+#[test]
+fn a_quoted_text_goes_on_level_with_its_key() {
+    let text = "a:\n  b: 'one\n  two\n\n  three: x'\n  c: \"four\n five\"\n  d:\n  - 'six\n  seven'\ne: 1\n";
+    let expected = json!({
+        "a": {"b": "one two\nthree: x", "c": "four five", "d": ["six seven"]}, "e": 1,
+    });
+    assert_eq!(yaml_untyped(text.as_bytes()).expect("is YAML").value, expected);
+    assert!(yaml_untyped(b"a: 'one\nb: two\n").is_err());
+    // However many such lines there are, it ends.
+    let endless = format!("a:\n  b: '{}", "\n  x".repeat(2_000));
+    assert!(yaml_untyped(endless.as_bytes()).is_err());
+}
+
 #[test]
 fn yaml_is_read_as_kubernetes_reads_it() {
     let text = b"spec:\n  replicas: 2\n  on: off\n  1: a\n  foo: 0x10\n  s: '1'\n  f: 1.5\n  m: ~\n  m: 2\n";

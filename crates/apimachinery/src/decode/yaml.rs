@@ -1,6 +1,7 @@
 //! YAML text into a tree, with the reading of YAML 1.1 that Kubernetes' converter has: `yes` and `off` are
 //! booleans, keys become strings, the last of equal keys wins.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -21,26 +22,59 @@ pub fn yaml(text: &[u8], schema: Cursor<'_>) -> Result<Decoded, SyntaxError> {
 pub fn yaml_untyped(text: &[u8]) -> Result<Decoded, SyntaxError> {
     let text = std::str::from_utf8(text)
         .map_err(|_| SyntaxError("yaml: control characters are not allowed".into()))?;
-    let read = |duplicates: DuplicateKeyPolicy| {
-        let options =
-            serde_saphyr::options! { duplicate_keys: duplicates, legacy_octal_numbers: true };
-        // Of several documents Kubernetes reads the first.
-        serde_saphyr::from_multiple_with_options::<Tree>(text, options)
-            .map(|trees| trees.into_iter().next().map_or(Value::Null, |tree| tree.0))
-    };
     let mut problems = Problems::default();
-    let value = match read(DuplicateKeyPolicy::Error) {
+    let value = match read(text, DuplicateKeyPolicy::Error) {
         Ok(value) => value,
-        Err(error) => {
-            let value = read(DuplicateKeyPolicy::LastWins).map_err(|error| {
-                SyntaxError(format!("yaml: {}", first_line(&error.to_string())))
-            })?;
-            let reason = duplicate_reason(first_line(&error.to_string()));
+        Err(reason) => {
+            let value = read(text, DuplicateKeyPolicy::LastWins)
+                .map_err(|reason| SyntaxError(format!("yaml: {reason}")))?;
+            let reason = duplicate_reason(&reason);
             problems.add(format!("yaml: unmarshal errors:\n  {reason}"));
             value
         }
     };
     Ok(Decoded { value, problems })
+}
+
+/// How much text is read again for the sake of lines that had to be moved.
+const READ_AGAIN: usize = 4 << 20;
+
+/// The tree of a text, or the first line of what is wrong with it.
+fn read(original: &str, duplicates: DuplicateKeyPolicy) -> Result<Value, String> {
+    let mut text = Cow::Borrowed(original);
+    let mut left = READ_AGAIN;
+    loop {
+        let options = serde_saphyr::options! {
+            duplicate_keys: duplicates,
+            legacy_octal_numbers: true,
+        };
+        // Of several documents Kubernetes reads the first.
+        let error = match serde_saphyr::from_multiple_with_options::<Tree>(&text, options) {
+            Ok(trees) => return Ok(trees.into_iter().next().map_or(Value::Null, |tree| tree.0)),
+            Err(error) => first_line(&error.to_string()).to_owned(),
+        };
+        let (Some(line), Some(rest)) = (misplaced(&error), left.checked_sub(text.len())) else {
+            return Err(error);
+        };
+        let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+        let (before, after) = text.split_at_checked(start).unwrap_or((&text, ""));
+        // Deeper than anything it can stand in.
+        let margin = original.lines().map(indentation).max().unwrap_or_default() + 1;
+        text = Cow::Owned(format!("{before}{}{after}", " ".repeat(margin)));
+        left = rest;
+    }
+}
+
+/// Go's parser takes a quoted text whose next line stands level with its key, and generators write such;
+/// ours does not. Blanks at the start of that line are no part of the text, so there may be more.
+fn misplaced(error: &str) -> Option<usize> {
+    let (place, reason) = error.strip_prefix("error: line ")?.split_once(" column ")?;
+    reason.contains("invalid indentation in multiline quoted scalar").then_some(())?;
+    place.parse::<usize>().ok()?.checked_sub(1)
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
 }
 
 fn first_line(text: &str) -> &str {

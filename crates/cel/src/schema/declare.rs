@@ -59,7 +59,8 @@ fn object(schema: &Schema, place: Place, name: &str) -> Type {
         let least = smallest(values, Place::Inside) + 6;
         let most = schema.limits().max_properties.unwrap_or((REQUEST - 2) / least);
         let inner = named(values, Place::Inside, &format!("{name}.@elem"));
-        return Type::Map(Arc::new(Type::String(REQUEST - 2)), Arc::new(inner), most);
+        // Compat: Kubernetes estimates keys as if they were empty; definitions rely on it.
+        return Type::Map(Arc::new(Type::String(0)), Arc::new(inner), most);
     }
     let mut fields = BTreeMap::new();
     for (field, property) in &schema.properties {

@@ -102,6 +102,8 @@ pub struct PatchOptions {
     pub field_manager: String,
     pub force: bool,
     pub dry_run: bool,
+    /// `Strict`, `Warn` or `Ignore`; empty leaves it to the server.
+    pub field_validation: &'static str,
 }
 
 /// What a request carries. A server of the same process takes trees as they are, so those that nobody
@@ -272,6 +274,7 @@ impl Api {
         let mut query = Query::default();
         query.add("fieldManager", &options.field_manager).flag("force", options.force);
         query.add("dryRun", if options.dry_run { "All" } else { "" });
+        query.add("fieldValidation", options.field_validation);
         let path = query.append_to(self.path(name, subresource));
         self.send(Method::PATCH, &path, Some((content_type, value.into()))).await
     }
@@ -294,7 +297,7 @@ impl Api {
     /// Makes the fields of `object` those of `manager`, taking them from others if need be.
     pub async fn apply(&self, object: &Value, manager: &str) -> Result<Value> {
         let options =
-            PatchOptions { field_manager: manager.to_owned(), force: true, dry_run: false };
+            PatchOptions { field_manager: manager.to_owned(), force: true, ..Default::default() };
         self.patch(object.name(), &Patch::Apply(object.clone()), &options).await
     }
 

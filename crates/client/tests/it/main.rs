@@ -49,7 +49,12 @@ async fn requests_say_what_the_api_expects() {
         uid: Some("u".into()),
         ..DeleteOptions::default()
     };
-    let apply = PatchOptions { field_manager: "me".into(), force: true, dry_run: true };
+    let apply = PatchOptions {
+        field_manager: "me".into(),
+        force: true,
+        dry_run: true,
+        ..PatchOptions::default()
+    };
     let cases = [
         (api.get("b").await, json!(["GET", "/api/v1/namespaces/a/configmaps/b", null])),
         (api.create(&object).await, json!(["POST", "/api/v1/namespaces/a/configmaps", object])),

@@ -6,7 +6,11 @@ use futures::future::BoxFuture;
 use crate::Program;
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::examples;
 use crate::globals::Globals;
+
+/// No line of the help is longer, and no example is as long: those are to be copied.
+const WIDTH: usize = 120;
 
 /// Headings of the help, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +113,7 @@ pub(crate) fn root(program: Program) -> clap::Command {
         .disable_help_subcommand(true)
         .disable_version_flag(true)
         .allow_external_subcommands(false)
-        // Examples are to be copied: a line stays a line.
-        .term_width(0);
+        .term_width(WIDTH);
     let root = Globals::augment_args(root);
     COMMANDS.iter().fold(root, |root, row| root.subcommand(subcommand(row, program)))
 }
@@ -127,7 +130,25 @@ fn subcommand(row: &Row, program: Program) -> clap::Command {
         after = format!("{after}{separator}See also: {}", related.join(", "));
     }
     let after = after.replace("karmadactl ", &format!("{} ", program.name()));
-    (row.augment)(clap::Command::new(row.name)).about(row.about).after_help(after).term_width(0)
+    let command = (row.augment)(clap::Command::new(row.name)).about(row.about).after_help(after);
+    with_examples(command, row.name, program).term_width(WIDTH)
+}
+
+/// Gives the commands below a command their examples.
+fn with_examples(mut command: clap::Command, path: &str, program: Program) -> clap::Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    for name in names {
+        let path = format!("{path} {name}");
+        command = command.mut_subcommand(name, |inner| {
+            let examples = examples::of(&path).trim_end();
+            let related = path.rsplit_once(' ').map(|(parent, _)| parent).unwrap_or_default();
+            let after = format!("Examples:\n{examples}\n\nSee also: {related}");
+            let after = after.replace("karmadactl ", &format!("{} ", program.name()));
+            with_examples(inner.after_help(after), &path, program).term_width(WIDTH)
+        });
+    }
+    command
 }
 
 /// The help of the program itself: commands by what they are for.
@@ -173,6 +194,35 @@ mod tests {
                 "{} has no example",
                 row.name
             );
+        }
+    }
+
+    /// Every help there is, with the path of its command.
+    fn helps() -> Vec<(String, String)> {
+        fn walk(command: &mut clap::Command, path: &str, found: &mut Vec<(String, String)>) {
+            for inner in command.get_subcommands_mut() {
+                let path = format!("{path} {}", inner.get_name());
+                found.push((path.clone(), inner.render_help().to_string()));
+                walk(inner, &path, found);
+            }
+        }
+        let mut root = root(Program::Karmadactl);
+        root.build();
+        let mut found = Vec::new();
+        walk(&mut root, "karmadactl", &mut found);
+        found
+    }
+
+    #[test]
+    fn every_help_has_an_example_and_relatives_and_fits_a_screen() {
+        let helps = helps();
+        assert!(helps.len() >= 50, "only {}", helps.len());
+        for (path, help) in helps {
+            assert!(help.lines().any(|line| line.starts_with(&format!("  {path}"))), "{help}");
+            assert!(help.contains("See also: "), "{help}");
+            for line in help.lines() {
+                assert!(line.chars().count() <= WIDTH, "{path}: {line}");
+            }
         }
     }
 

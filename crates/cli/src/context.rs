@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{ArgMatches, FromArgMatches as _};
+use http::{HeaderName, HeaderValue};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::Client;
@@ -21,6 +22,37 @@ const USER_AGENT: &str = concat!("karmadactl/", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Context {
     pub(crate) program: Program,
     pub(crate) globals: Globals,
+}
+
+/// Whom to act as; nobody else unless a user is named.
+#[derive(Debug, Default)]
+pub(crate) struct Impersonation<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) groups: &'a [String],
+    pub(crate) uid: &'a str,
+}
+
+impl Impersonation<'_> {
+    fn headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>> {
+        let groups = self.groups.iter().map(|group| ("impersonate-group", group.as_str()));
+        let rest: Vec<_> = std::iter::once(("impersonate-uid", self.uid))
+            .filter(|(_, uid)| !uid.is_empty())
+            .chain(groups)
+            .collect();
+        if self.user.is_empty() {
+            return match rest.is_empty() {
+                true => Ok(Vec::new()),
+                false => Err("groups and a uid to act as need a user: --karmada-as".into()),
+            };
+        }
+        let all = std::iter::once(("impersonate-user", self.user)).chain(rest);
+        all.map(|(name, value)| {
+            let unusable = |_| Error::Message(format!("{value:?} is no name to act as"));
+            let value = HeaderValue::from_str(value).map_err(unusable)?;
+            Ok((HeaderName::from_static(name), value))
+        })
+        .collect()
+    }
 }
 
 /// A server and what it serves.
@@ -85,8 +117,14 @@ impl Context {
     }
 
     pub(crate) async fn karmada(&self) -> Result<Server> {
-        let client = Client::from_config(self.config().await?)?;
-        Ok(Server::new(client, None))
+        self.karmada_as(&Impersonation::default()).await
+    }
+
+    /// The control plane, as somebody else where that is wished.
+    pub(crate) async fn karmada_as(&self, somebody: &Impersonation<'_>) -> Result<Server> {
+        let mut config = self.config().await?;
+        config.headers.extend(somebody.headers()?);
+        Ok(Server::new(Client::from_config(config)?, None))
     }
 
     /// A member, through the control plane's proxy and with the user's own credentials. The Cluster must exist.

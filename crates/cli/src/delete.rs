@@ -11,7 +11,7 @@ use crate::files::FileFlags;
 use crate::globals::parse_duration;
 use crate::resources::kind_and_group;
 use crate::subjects::{DryRun, DryRunFlag, Selection, Subject};
-use crate::{output, progress};
+use crate::{output, progress, raw};
 
 pub(crate) const EXAMPLES: &str = "  # Delete what a file describes
   karmadactl delete -f nginx.yaml
@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// Succeed if a named object does not exist
     #[arg(long)]
     ignore_not_found: bool,
+    /// Send a DELETE to this address of the server as it is
+    #[arg(long, value_name = "PATH")]
+    raw: Option<String>,
     /// Ask before deleting
     #[arg(long, short)]
     interactive: bool,
@@ -86,6 +89,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
     let server = ctx.karmada().await?;
+    if let Some(path) = &args.raw {
+        return raw::send(&server, http::Method::DELETE, path, &args.files).await;
+    }
     let selection = Selection {
         files: args.files.clone(),
         what: &args.what,

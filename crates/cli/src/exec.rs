@@ -1,7 +1,10 @@
 //! `exec`: runs a command in a container, through the control plane's proxy for members.
 
+use karmada_apimachinery::object::ObjectExt as _;
+
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::files::FileFlags;
 use crate::streams::{Flags, Session};
 
 pub(crate) const EXAMPLES: &str = "  # Run a command in a pod of member1
@@ -16,6 +19,9 @@ pub(crate) struct Args {
     /// POD or TYPE/NAME
     #[arg(value_name = "POD")]
     what: Vec<String>,
+    /// A file with the pod, or with the workload whose pod is meant
+    #[arg(long, short, value_name = "FILE")]
+    filename: Option<String>,
     #[command(flatten)]
     flags: Flags,
     /// The command
@@ -24,7 +30,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
-    let what = args.what.first().ok_or("pod, type/name or --filename must be specified")?;
+    let what = match (&args.filename, args.what.first()) {
+        (Some(file), None) => subject_of(file).await?,
+        (None, Some(what)) => what.clone(),
+        (Some(_), Some(_)) => return Err(Error::from("--filename and a pod exclude each other")),
+        (None, None) => {
+            return Err(Error::from("pod, type/name or --filename must be specified"));
+        }
+    };
     if args.command.is_empty() {
         return Err(Error::from("you must specify at least one command for the container"));
     }
@@ -33,5 +46,13 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
             "exec [POD] [COMMAND] is not supported; use exec [POD] -- [COMMAND] instead",
         ));
     }
-    Session::open(ctx, what, &args.flags).await?.exec(&args.command).await
+    Session::open(ctx, &what, &args.flags).await?.exec(&args.command).await
+}
+
+/// `deployment/nginx`, as a file has it.
+async fn subject_of(file: &str) -> Result<String> {
+    let files = FileFlags { filename: vec![file.to_owned()], ..FileFlags::default() };
+    let documents = files.read().await?;
+    let object = documents.first().map(|document| &document.object).ok_or("no objects passed")?;
+    Ok(format!("{}/{}", object.kind().to_lowercase(), object.name()))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use karmada_client::Client;
 
-use crate::context::{Context, load_kubeconfig, to_config};
+use crate::context::{Context, Impersonation, load_kubeconfig, to_config};
 use crate::error::{Error, Result};
 use crate::registration::{self, Access, Join};
 use crate::{output, progress};
@@ -39,6 +39,15 @@ pub(crate) struct Args {
     /// The zones the cluster spans
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     cluster_zones: Vec<String>,
+    /// The user to act as in the control plane
+    #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
+    karmada_as: String,
+    /// A group to act as in the control plane; may be given several times
+    #[arg(long, value_name = "GROUP")]
+    karmada_as_group: Vec<String>,
+    /// The uid to act as in the control plane
+    #[arg(long, value_name = "UID", default_value = "", hide_default_value = true)]
+    karmada_as_uid: String,
     /// Check everything and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -59,7 +68,12 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         );
     }
     let (member, access) = member(path, &args.cluster_context).await?;
-    let plane = ctx.karmada().await?.client;
+    let somebody = Impersonation {
+        user: &args.karmada_as,
+        groups: &args.karmada_as_group,
+        uid: &args.karmada_as_uid,
+    };
+    let plane = ctx.karmada_as(&somebody).await?.client;
     let join = Join {
         name: name.to_owned(),
         namespace: args.cluster_namespace,

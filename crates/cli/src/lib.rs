@@ -18,8 +18,10 @@ mod create;
 mod delete;
 mod describe;
 mod download;
+mod draft;
 mod edit;
 mod error;
+mod examples;
 mod exec;
 mod explain;
 mod files;
@@ -37,6 +39,7 @@ mod patch;
 mod pods;
 mod progress;
 mod promote;
+mod raw;
 pub mod registration;
 mod resources;
 mod scope;
@@ -119,7 +122,25 @@ pub async fn run(program: Program, arguments: Vec<OsString>) -> i32 {
         Ok(()) = interrupted => Ok(()),
     };
     progress::clear();
-    finish(result)
+    match result {
+        Err(error) => finish(Err(with_nearest_cluster(&context, error).await)),
+        done => finish(done),
+    }
+}
+
+/// An error about a cluster that does not exist, with the name of one that does.
+async fn with_nearest_cluster(context: &Context, error: Error) -> Error {
+    const BEFORE: &str = "clusters.cluster.karmada.io \"";
+    const AFTER: &str = "\" not found";
+    let text = error.render();
+    let name = text.split_once(BEFORE).and_then(|(_, rest)| rest.split_once(AFTER));
+    let Some((name, "\n")) = name else { return error };
+    let Ok(karmada) = context.karmada().await else { return error };
+    let known = context::cluster_names(&karmada).await.unwrap_or_default();
+    match suggest::did_you_mean(name, known.iter().map(String::as_str)).as_str() {
+        "" => error,
+        hint => Error::Plain(format!("{}{hint}", text.trim_end())),
+    }
 }
 
 fn finish(result: Result<(), Error>) -> i32 {

@@ -154,7 +154,7 @@ async fn one(
             let options = PatchOptions {
                 field_manager: manager,
                 dry_run: dry_run == DryRun::Server,
-                force: false,
+                ..PatchOptions::default()
             };
             subject.api(server).patch(&subject.name, &Patch::Merge(patch), &options).await?
         }

@@ -47,7 +47,9 @@ pub(crate) fn parse(
             Ok(Parsed::Run(sub.clone(), row))
         }
         Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Ok(Parsed::Print(error.render().to_string()))
             }
             _ => Err(reword(&root, &error, &words, program)),
@@ -126,7 +128,12 @@ fn reword(
 ) -> Error {
     let mut command = root;
     let mut path = program.name().to_owned();
+    let wrong = text_of(error, ContextKind::InvalidSubcommand);
     for word in words.iter().filter_map(|word| word.to_str()) {
+        // What stands behind a wrong word is not what it seems to be.
+        if wrong.as_deref() == Some(word) {
+            break;
+        }
         if let Some(inner) = command.find_subcommand(word) {
             command = inner;
             path = format!("{path} {word}");
@@ -185,8 +192,16 @@ fn accepted(error: &clap::Error) -> String {
 
 fn unknown_command(wrong: &str, program: Program) -> Error {
     let known = commands::COMMANDS.iter().map(|row| row.name);
-    let hint = nearest(wrong, known)
-        .map_or_else(String::new, |found| format!("\n\nDid you mean this?\n\t{found}"));
+    let hint = match wrong {
+        "init" | "deinit" | "addons" => {
+            "\n\n`karmada up` starts a control plane; installing one into Kubernetes is not there yet.".to_owned()
+        }
+        "token" | "register" | "unregister" => {
+            format!("\n\nPull mode is not there yet; `{} join` registers a cluster.", program.name())
+        }
+        _ => nearest(wrong, known)
+            .map_or_else(String::new, |found| format!("\n\nDid you mean this?\n\t{found}")),
+    };
     Error::Message(format!("unknown command \"{wrong}\" for \"{}\"{hint}", program.name()))
 }
 
@@ -243,6 +258,16 @@ mod tests {
                  See 'karmadactl get --help' for usage.\n",
             ),
             (
+                "token create",
+                "error: unknown command \"token\" for \"karmadactl\"\n\n\
+                 Pull mode is not there yet; `karmadactl join` registers a cluster.\n",
+            ),
+            (
+                "create deploymet x",
+                "error: unknown command \"deploymet\" for \"karmadactl create\"\n\nDid you mean this?\n\tdeployment\n\n\
+                 See 'karmadactl create --help' for usage.\n",
+            ),
+            (
                 "get -Z pods",
                 "error: unknown shorthand flag: 'Z' in -Z\nSee 'karmadactl get --help' for usage.\n",
             ),
@@ -278,6 +303,9 @@ mod tests {
                 "karmadactl controls a Kubernetes Cluster Federation.",
                 "{line}"
             );
+        }
+        for line in ["top", "create secret"] {
+            assert!(!outcome(line).starts_with("error"), "{line}: {}", outcome(line));
         }
         assert!(outcome("help get").starts_with("Display one or many"), "{}", outcome("help get"));
     }

@@ -90,7 +90,7 @@ async fn one(server: &Server, subject: &Subject, args: &Args, patch: &Value) -> 
         let options = PatchOptions {
             field_manager: args.field_manager.clone(),
             dry_run: dry_run == DryRun::Server,
-            force: false,
+            ..PatchOptions::default()
         };
         let api = subject.api(server);
         let answer = api.patch_subresource(&subject.name, &args.subresource, &sent, &options).await;

@@ -9,6 +9,9 @@ use crate::error::{Attempt as _, Error, Result};
 use crate::files::{FileFlags, settle_namespace};
 use crate::resources::line_name;
 
+/// What was applied last, kept with the object, so that a field left out later is known to be unwanted.
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Which objects, as the flags of many commands say it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection<'a> {

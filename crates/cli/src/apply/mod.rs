@@ -13,7 +13,9 @@ use crate::context::{Context, Server, cluster_names};
 use crate::error::{Attempt as _, Error, Result};
 use crate::files::FileFlags;
 use crate::output::{self, PrintFlags};
-use crate::subjects::{DryRun, DryRunFlag, Selection, Subject, WriteOptions, create, validation};
+use crate::subjects::{
+    DryRun, DryRunFlag, LAST_APPLIED, Selection, Subject, WriteOptions, create, validation,
+};
 
 pub(crate) const EXAMPLES: &str = "  # Make things as a file describes them
   karmadactl apply -f nginx.yaml
@@ -27,9 +29,6 @@ pub(crate) const EXAMPLES: &str = "  # Make things as a file describes them
   # The same as the first, and run it in two clusters
   karmadactl apply -f nginx.yaml --cluster member1,member2
 ";
-
-/// What was applied last, kept with the object, so that a field left out later is known to be unwanted.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// How often a change is computed anew because somebody else was faster.
 const TRIES: usize = 5;
@@ -57,6 +56,9 @@ pub(crate) struct Args {
     /// Who is recorded as the writer
     #[arg(long, value_name = "NAME")]
     field_manager: Option<String>,
+    /// With --server-side, the subresource to apply to, such as status
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    subresource: String,
     /// Only objects that this selector matches
     #[arg(
         long,
@@ -90,6 +92,9 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
     }
     if !args.files.is_given() {
         return Err(Error::from("must specify one of -f and -k"));
+    }
+    if !args.subresource.is_empty() && !args.server_side {
+        return Err(Error::from("--subresource can only be used with --server-side"));
     }
     args.prune.check(&args.selector)?;
     let server = ctx.karmada().await?;
@@ -193,9 +198,12 @@ async fn server_side(server: &Server, subject: &Subject, args: &Args) -> Result<
         field_manager: args.field_manager.clone().unwrap_or_else(|| "kubectl".to_owned()),
         force: args.force_conflicts,
         dry_run: args.dry_run.dry_run == DryRun::Server,
+        field_validation: validation(&args.validate)?,
     };
     let object = subject.object.clone().unwrap_or_default();
-    let answer = subject.api(server).patch(&subject.name, &Patch::Apply(object), &options).await;
+    let api = subject.api(server);
+    let patch = Patch::Apply(object);
+    let answer = api.patch_subresource(&subject.name, &args.subresource, &patch, &options).await;
     answer.map_err(|source| {
         let is_conflict = source.is_conflict();
         let text = crate::error::describe(&source);
@@ -257,6 +265,7 @@ async fn client_side(
             field_manager: manager.clone(),
             force: false,
             dry_run: dry_run == DryRun::Server,
+            field_validation: validation(&args.validate)?,
         };
         match subject.api(server).patch(&subject.name, &Patch::Merge(patch), &options).await {
             Ok(object) => return Ok((object, "configured")),

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::context::{Context, Server};
 use crate::error::{Error, Result};
 use crate::globals::parse_duration;
-use crate::output;
+use crate::output::{self, PrintFlags};
 
 /// An object that is only a name.
 #[derive(Debug, Clone, clap::Args)]
@@ -75,6 +76,50 @@ impl Sources {
     }
 }
 
+/// Whether the content shall be seen in the name.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct Hash {
+    /// Append a hash of the content to the name
+    #[arg(long)]
+    append_hash: bool,
+}
+
+impl Hash {
+    /// Compat: the same content has the same name as kubectl gives it.
+    fn name(&self, mut object: Value) -> Value {
+        if !self.append_hash {
+            return object;
+        }
+        let data = object.get("data").cloned().unwrap_or_else(|| json!({}));
+        let mut content = json!({"kind": object.kind(), "name": object.name(), "data": data});
+        match object.kind() {
+            "Secret" => content["type"] = object.str_at(&["type"]).unwrap_or_default().into(),
+            _ => {
+                if let Some(binary) = object.get("binaryData") {
+                    content["binaryData"] = binary.clone();
+                }
+            }
+        }
+        // Go's encoder writes these so that they mean nothing within HTML.
+        let text = content.to_string();
+        let text = text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
+        let hex: String =
+            Sha256::digest(text).iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+        let letter = |letter| match letter {
+            '0' => 'g',
+            '1' => 'h',
+            '3' => 'k',
+            'a' => 'm',
+            'e' => 't',
+            other => other,
+        };
+        let hash: String = hex.chars().map(letter).collect();
+        let name = format!("{}-{hash}", object.name());
+        object.set(&["metadata", "name"], name);
+        object
+    }
+}
+
 fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| Error::Message(format!("error reading {path}: {error}")))
 }
@@ -96,6 +141,8 @@ pub(super) struct ConfigMap {
     name: String,
     #[command(flatten)]
     sources: Sources,
+    #[command(flatten)]
+    hash: Hash,
 }
 
 impl ConfigMap {
@@ -114,7 +161,7 @@ impl ConfigMap {
                 map[field] = Value::Object(values);
             }
         }
-        Ok(map)
+        Ok(self.hash.name(map))
     }
 }
 
@@ -139,11 +186,13 @@ pub(super) struct Generic {
     /// The type of the secret
     #[arg(long = "type", default_value = "", hide_default_value = true)]
     kind: String,
+    #[command(flatten)]
+    hash: Hash,
 }
 
 impl Generic {
     pub(super) fn build(&self) -> Result<Value> {
-        Ok(secret(&self.name, &self.kind, self.sources.read()?))
+        Ok(self.hash.name(secret(&self.name, &self.kind, self.sources.read()?)))
     }
 }
 
@@ -161,6 +210,8 @@ pub(super) struct Registry {
     docker_password: Option<String>,
     #[arg(long, default_value = "", hide_default_value = true)]
     docker_email: String,
+    #[command(flatten)]
+    hash: Hash,
 }
 
 impl Registry {
@@ -168,7 +219,7 @@ impl Registry {
         const KIND: &str = "kubernetes.io/dockerconfigjson";
         let key = ".dockerconfigjson".to_owned();
         if let Some(path) = &self.from_file {
-            return Ok(secret(&self.name, KIND, vec![(key, read(path)?)]));
+            return Ok(self.hash.name(secret(&self.name, KIND, vec![(key, read(path)?)])));
         }
         let (Some(user), Some(password)) = (&self.docker_username, &self.docker_password) else {
             return Err(Error::from(
@@ -182,7 +233,8 @@ impl Registry {
             entry["email"] = self.docker_email.as_str().into();
         }
         let config = json!({"auths": {self.docker_server.as_str(): entry}});
-        Ok(secret(&self.name, KIND, vec![(key, config.to_string().into_bytes())]))
+        let pairs = vec![(key, config.to_string().into_bytes())];
+        Ok(self.hash.name(secret(&self.name, KIND, pairs)))
     }
 }
 
@@ -195,6 +247,8 @@ pub(super) struct Tls {
     /// PEM file of its key
     #[arg(long, value_name = "FILE", required = true)]
     key: String,
+    #[command(flatten)]
+    hash: Hash,
 }
 
 impl Tls {
@@ -203,7 +257,7 @@ impl Tls {
             ("tls.crt".to_owned(), read(&self.cert)?),
             ("tls.key".to_owned(), read(&self.key)?),
         ];
-        Ok(secret(&self.name, "kubernetes.io/tls", pairs))
+        Ok(self.hash.name(secret(&self.name, "kubernetes.io/tls", pairs)))
     }
 }
 
@@ -254,6 +308,8 @@ pub(super) struct Token {
     bound_object_name: Option<String>,
     #[arg(long, default_value = "", hide_default_value = true)]
     bound_object_uid: String,
+    #[command(flatten)]
+    print: PrintFlags,
 }
 
 impl Token {
@@ -273,6 +329,9 @@ impl Token {
         let accounts = karmada_apimachinery::gvk::Gvr::new("", "v1", "serviceaccounts");
         let api = server.client.api(&accounts).namespaced(&ctx.namespace().await?);
         let answer = api.create_subresource(&self.name, "token", &request).await?;
+        if let Some(format) = self.print.format()? {
+            return output::print(&output::render(&format, &self.print, &answer)?);
+        }
         let token = answer.str_at(&["status", "token"]).ok_or("the server issued no token")?;
         output::print(&format!("{token}\n"))
     }
@@ -289,10 +348,17 @@ mod tests {
 
     #[test]
     fn literals_become_data_and_repeats_are_refused() {
-        let map = ConfigMap { name: "a".into(), sources: sources(&["x=1", "y=a=b"]) };
-        assert_eq!(map.build().unwrap()["data"], json!({"x": "1", "y": "a=b"}));
-        assert!(ConfigMap { name: "a".into(), sources: sources(&["x=1", "x=2"]) }.build().is_err());
-        let secret = Generic { name: "s".into(), kind: String::new(), sources: sources(&["p=pw"]) };
+        let hash = Hash::default();
+        let map = |literals: &[&str], hash: Hash| {
+            ConfigMap { name: "a".into(), sources: sources(literals), hash }.build()
+        };
+        let made = map(&["x=1", "y=a=b"], hash.clone()).unwrap();
+        assert_eq!(made["data"], json!({"x": "1", "y": "a=b"}));
+        assert!(map(&["x=1", "x=2"], hash.clone()).is_err());
+        let named = map(&["x=1"], Hash { append_hash: true }).unwrap();
+        assert_ne!(named.name(), map(&["x=2"], Hash { append_hash: true }).unwrap().name());
+        let sources = sources(&["p=pw"]);
+        let secret = Generic { name: "s".into(), kind: String::new(), sources, hash };
         assert_eq!(secret.build().unwrap()["data"], json!({"p": "cHc="}));
     }
 }

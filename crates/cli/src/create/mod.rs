@@ -5,14 +5,18 @@ mod rbac;
 mod service;
 mod workload;
 
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::{Value, decode};
 
 use crate::context::{Context, Server};
+use crate::draft::{CANCELLED, Draft, HEADER, content};
 use crate::error::{Error, Result};
 use crate::files::FileFlags;
 use crate::output::{self, PrintFlags};
-use crate::subjects::{DryRun, DryRunFlag, Selection, Subject, WriteOptions, create, validation};
+use crate::raw;
+use crate::subjects::{
+    DryRun, DryRunFlag, LAST_APPLIED, Selection, Subject, WriteOptions, create, validation,
+};
 
 pub(crate) const EXAMPLES: &str = "  # Create what a file describes
   karmadactl create -f nginx.yaml
@@ -40,6 +44,15 @@ pub(crate) struct Args {
         hide_default_value = true
     )]
     selector: String,
+    /// Edit each object before it is created
+    #[arg(long)]
+    edit: bool,
+    /// Edit with line endings of Windows
+    #[arg(long)]
+    windows_line_endings: bool,
+    /// Send the file to this address of the server as it is
+    #[arg(long, value_name = "PATH")]
+    raw: Option<String>,
     #[command(subcommand)]
     kind: Option<Kind>,
 }
@@ -157,16 +170,41 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
     if !args.files.is_given() {
         return Err(Error::from("must specify one of -f and -k"));
     }
+    if let Some(path) = &args.raw {
+        return raw::send(&server, http::Method::POST, path, &args.files).await;
+    }
     let selector = karmada_apimachinery::selector::LabelSelector::parse(&args.selector)
         .map_err(|error| error.to_string())?;
     let selection = Selection { files: args.files.clone(), ..Selection::default() };
     let mut errors = Vec::new();
-    for subject in selection.subjects(ctx, &server).await? {
-        if subject.object.as_ref().is_some_and(|object| selector.matches_object(object)) {
-            errors.extend(one(&server, subject, &args.how).await.err());
+    for mut subject in selection.subjects(ctx, &server).await? {
+        if !subject.object.as_ref().is_some_and(|object| selector.matches_object(object)) {
+            continue;
         }
+        if args.edit && !edited(&mut subject, args.windows_line_endings)? {
+            output::note(CANCELLED);
+            continue;
+        }
+        errors.extend(one(&server, subject, &args.how).await.err());
     }
     Error::combine(errors)
+}
+
+/// Opens an object in the editor; whether it shall be created then.
+fn edited(subject: &mut Subject, windows_line_endings: bool) -> Result<bool> {
+    let body = output::yaml_text(&subject.object.clone().unwrap_or_default());
+    let draft = Draft::new("yaml", windows_line_endings);
+    let text = content(&draft.edit(&format!("{HEADER}{body}"))?);
+    if text.trim().is_empty() || text == body {
+        return Ok(false);
+    }
+    let object = decode::yaml_untyped(text.as_bytes()).map_err(|error| error.to_string())?.value;
+    if object.gvk() != subject.object.as_ref().map(|object| object.gvk()).unwrap_or_default() {
+        return Err(Error::from("at least one of apiVersion and kind was changed"));
+    }
+    subject.name = object.name().to_owned();
+    subject.object = Some(object);
+    Ok(true)
 }
 
 fn from_flags(kind: &Kind) -> Result<(Value, &How)> {
@@ -219,10 +257,7 @@ async fn one(server: &Server, mut subject: Subject, how: &How) -> Result<()> {
         && let Some(object) = &mut subject.object
     {
         let text = format!("{object}\n");
-        object.set(
-            &["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"],
-            text,
-        );
+        object.set(&["metadata", "annotations", LAST_APPLIED], text);
     }
     let dry_run = how.dry_run.dry_run;
     let created = if dry_run == DryRun::Client {

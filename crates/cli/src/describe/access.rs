@@ -70,11 +70,16 @@ pub(super) fn volume_claim(object: &Value, users: &[String]) -> Text {
     out.line(0, &format!("Finalizers:\t[{}]", finalizers.join(" ")));
     let capacity = object.at(&["status", "capacity", "storage"]).map(plain).unwrap_or_default();
     out.line(0, &format!("Capacity:\t{capacity}"));
-    let modes: Vec<&str> = object.list_at(&["status", "accessModes"]).iter().map(short).collect();
-    out.line(0, &format!("Access Modes:\t{}", modes.join(",")));
+    let modes = modes(object.list_at(&["status", "accessModes"]));
+    out.line(0, &format!("Access Modes:\t{modes}"));
     out.field_if_any(0, "VolumeMode", object.str_at(&["spec", "volumeMode"]));
     out.many(0, "Used By", users);
     out
+}
+
+/// `RWO,RWX`.
+pub(super) fn modes(modes: &[Value]) -> String {
+    modes.iter().map(short).collect::<Vec<_>>().join(",")
 }
 
 /// `ReadWriteOnce` as `RWO`.

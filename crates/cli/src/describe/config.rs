@@ -8,31 +8,22 @@ use super::tabs::{Text, plain};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-fn head(object: &Value) -> Text {
-    let mut out = Text::default();
-    out.field(0, "Name", object.name());
-    out.field(0, "Namespace", object.namespace());
-    out.pairs("Labels", object, "labels", "=");
-    out.pairs("Annotations", object, "annotations", ": ");
-    out
-}
-
-pub(super) fn config_map(map: &Value) -> String {
-    let mut out = head(map).align();
-    out.push_str("\nData\n====\n");
+pub(super) fn config_map(map: &Value) -> Text {
+    let mut out = Text::head(map);
+    out.line(0, "\nData\n====");
     for (key, value) in map.map_at(&["data"]).into_iter().flatten() {
-        out.push_str(&format!("{key}:\n----\n{}\n\n", plain(value)));
+        out.line(0, &format!("{key}:\n----\n{}\n", plain(value)));
     }
-    out.push_str("\nBinaryData\n====\n");
+    out.line(0, "\nBinaryData\n====");
     for (key, value) in map.map_at(&["binaryData"]).into_iter().flatten() {
-        out.push_str(&format!("{key}: {} bytes\n", size(value)));
+        out.line(0, &format!("{key}: {} bytes", size(value)));
     }
-    out.push('\n');
+    out.line(0, "");
     out
 }
 
-pub(super) fn secret(secret: &Value) -> String {
-    let mut out = head(secret);
+pub(super) fn secret(secret: &Value) -> Text {
+    let mut out = Text::head(secret);
     out.line(0, "");
     out.line(0, &format!("Type:\t{}", secret.str_at(&["type"]).unwrap_or_default()));
     out.line(0, "");
@@ -42,7 +33,7 @@ pub(super) fn secret(secret: &Value) -> String {
     for (key, value) in secret.map_at(&["data"]).into_iter().flatten() {
         out.line(0, &format!("{key}:\t{} bytes", size(value)));
     }
-    out.align()
+    out
 }
 
 /// How many bytes are encoded.
@@ -97,7 +88,7 @@ Data
 ca.crt:  1 bytes
 token:   5 bytes
 ";
-        assert_eq!(secret(&token), expected);
+        assert_eq!(secret(&token).align(), expected);
         let mut applied = token.clone();
         applied["metadata"]["annotations"] = json!({LAST_APPLIED: token.to_string()});
         let mut work = json!({"kind": "Work", "spec": {"workload": {"manifests": [applied]}}});
@@ -128,6 +119,6 @@ BinaryData
 b: 2 bytes
 
 ";
-        assert_eq!(config_map(&map), expected);
+        assert_eq!(config_map(&map).align(), expected);
     }
 }

@@ -38,12 +38,16 @@ pub(super) fn lists(out: &mut Text, spec: &Value, within: Within<'_>) {
             // Compat: a blank more where the list itself is indented.
             let indent = if within == Within::Template { " " } else { "" };
             out.line(1, &format!("{indent}{name}:"));
-            one(out, container, status);
+            let pod = match within {
+                Within::Template => None,
+                Within::Pod(pod) => Some(pod),
+            };
+            one(out, container, status, pod);
         }
     }
 }
 
-fn one(out: &mut Text, container: &Value, status: Option<&Value>) {
+fn one(out: &mut Text, container: &Value, status: Option<&Value>, pod: Option<&Value>) {
     let text = |field: &str| container.str_at(&[field]).unwrap_or_default();
     if let Some(status) = status {
         out.line(
@@ -63,7 +67,9 @@ fn one(out: &mut Text, container: &Value, status: Option<&Value>) {
             .iter()
             .map(|port| {
                 let protocol = port.str_at(&["protocol"]).unwrap_or("TCP");
-                format!("{}/{protocol}", port.i64_at(&[field]).unwrap_or_default())
+                let name = port.str_at(&["name"]).filter(|name| !name.is_empty());
+                let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+                format!("{}/{protocol}{name}", port.i64_at(&[field]).unwrap_or_default())
             })
             .collect();
         out.field(2, if shown.len() > 1 { many } else { one }, shown.join(", "));
@@ -88,8 +94,78 @@ fn one(out: &mut Text, container: &Value, status: Option<&Value>) {
             amounts.iter().for_each(|(name, amount)| out.field(3, name, plain(amount)));
         }
     }
-    environment(out, container);
+    for (field, heading) in [
+        ("livenessProbe", "Liveness"),
+        ("readinessProbe", "Readiness"),
+        ("startupProbe", "Startup"),
+    ] {
+        if let Some(own) = container.at(&[field]) {
+            out.field(2, heading, probe(own));
+        }
+    }
+    sources(out, container);
+    environment(out, container, pod);
     mounts(out, container);
+}
+
+/// `http-get http://:80/healthz delay=0s timeout=1s period=10s #success=1 #failure=3`.
+fn probe(probe: &Value) -> String {
+    let number = |field: &str| probe.i64_at(&[field]).unwrap_or_default();
+    let how = format!(
+        "delay={}s timeout={}s period={}s #success={} #failure={}",
+        number("initialDelaySeconds"),
+        number("timeoutSeconds"),
+        number("periodSeconds"),
+        number("successThreshold"),
+        number("failureThreshold")
+    );
+    let text = |path: &[&str]| probe.at(path).map(plain).unwrap_or_default();
+    if probe.at(&["exec"]).is_some() {
+        let words: Vec<String> = probe.list_at(&["exec", "command"]).iter().map(plain).collect();
+        return format!("exec [{}] {how}", words.join(" "));
+    }
+    if probe.at(&["httpGet"]).is_some() {
+        let part = |field| text(&["httpGet", field]);
+        let scheme = part("scheme").to_lowercase();
+        let path = match part("path") {
+            path if path.is_empty() || path.starts_with('/') => path,
+            path => format!("/{path}"),
+        };
+        return format!("http-get {scheme}://{}:{}{path} {how}", part("host"), part("port"));
+    }
+    if probe.at(&["tcpSocket"]).is_some() {
+        let part = |field| text(&["tcpSocket", field]);
+        return format!("tcp-socket {}:{} {how}", part("host"), part("port"));
+    }
+    if probe.at(&["grpc"]).is_some() {
+        return format!(
+            "grpc <pod>:{} {} {how}",
+            text(&["grpc", "port"]),
+            text(&["grpc", "service"])
+        );
+    }
+    format!("unknown {how}")
+}
+
+/// What a container is told by whole ConfigMaps and Secrets.
+fn sources(out: &mut Text, container: &Value) {
+    let sources = container.list_at(&["envFrom"]);
+    if sources.is_empty() {
+        return;
+    }
+    out.line(2, "Environment Variables from:");
+    for source in sources {
+        let named = [("configMapRef", "ConfigMap"), ("secretRef", "Secret")];
+        let Some((field, kind)) = named.iter().find(|(field, _)| source.at(&[field]).is_some())
+        else {
+            continue;
+        };
+        let name = source.str_at(&[field, "name"]).unwrap_or_default();
+        let prefix = source.str_at(&["prefix"]).filter(|prefix| !prefix.is_empty());
+        let prefix = prefix.map_or_else(String::new, |prefix| format!(" with prefix '{prefix}'"));
+        let optional = source.bool_at(&[field, "optional"]).unwrap_or_default();
+        out.line(3, &format!("{name}\t{kind}{prefix}\tOptional: {optional}"));
+    }
 }
 
 fn states(out: &mut Text, status: &Value) {
@@ -124,20 +200,7 @@ fn states(out: &mut Text, status: &Value) {
 }
 
 /// Values that come from elsewhere are named, not looked up: nothing secret is shown.
-fn environment(out: &mut Text, container: &Value) {
-    let sources = container.list_at(&["envFrom"]);
-    if !sources.is_empty() {
-        out.line(2, "Environment Variables from:");
-        for source in sources {
-            let part = |field: &str| source.str_at(&[field, "name"]);
-            let (name, kind) = match (part("configMapRef"), part("secretRef")) {
-                (Some(name), _) => (name, "ConfigMap"),
-                (_, Some(name)) => (name, "Secret"),
-                _ => continue,
-            };
-            out.line(3, &format!("{name}\t{kind}\tOptional: false"));
-        }
-    }
+fn environment(out: &mut Text, container: &Value, pod: Option<&Value>) {
     let variables = container.list_at(&["env"]);
     if variables.is_empty() {
         return out.field(2, "Environment", "");
@@ -145,28 +208,34 @@ fn environment(out: &mut Text, container: &Value) {
     out.line(2, "Environment:");
     for variable in variables {
         let name = variable.str_at(&["name"]).unwrap_or_default();
-        let from = |path: &[&str]| variable.str_at(&[&["valueFrom"], path].concat());
-        let value = match variable.str_at(&["value"]) {
-            Some(value) => value.to_owned(),
-            None => match (from(&["secretKeyRef", "name"]), from(&["configMapKeyRef", "name"])) {
-                (Some(secret), _) => {
-                    let key = from(&["secretKeyRef", "key"]).unwrap_or_default();
-                    format!("<set to the key '{key}' in secret '{secret}'>\tOptional: false")
-                }
-                (_, Some(map)) => {
-                    let key = from(&["configMapKeyRef", "key"]).unwrap_or_default();
-                    format!("<set to the key '{key}' of config map '{map}'>\tOptional: false")
-                }
-                _ => match from(&["fieldRef", "fieldPath"]) {
-                    Some(path) => {
-                        format!("({}:{path})", from(&["fieldRef", "apiVersion"]).unwrap_or("v1"))
-                    }
-                    None => String::new(),
-                },
-            },
+        let from = variable.at(&["valueFrom"]);
+        let value = match from {
+            None => variable.str_at(&["value"]).unwrap_or_default().to_owned(),
+            Some(from) => reference(from, pod),
         };
-        out.line(3, &format!("{name}:\t{value}"));
+        let mut lines = value.split('\n');
+        out.line(3, &format!("{name}:\t{}", lines.next().unwrap_or_default()));
+        lines.for_each(|line| out.line(3, &format!("\t{line}")));
     }
+}
+
+/// Where a variable gets its value from.
+fn reference(from: &Value, pod: Option<&Value>) -> String {
+    let text = |path: &[&str]| from.str_at(path).unwrap_or_default();
+    for (field, of) in [("secretKeyRef", "in secret"), ("configMapKeyRef", "of config map")] {
+        if from.at(&[field]).is_some() {
+            let (key, name) = (text(&[field, "key"]), text(&[field, "name"]));
+            let optional = from.bool_at(&[field, "optional"]).unwrap_or_default();
+            return format!("<set to the key '{key}' {of} '{name}'>\tOptional: {optional}");
+        }
+    }
+    if from.at(&["fieldRef"]).is_some() {
+        let (version, path) = (text(&["fieldRef", "apiVersion"]), text(&["fieldRef", "fieldPath"]));
+        let steps: Vec<&str> = path.split('.').collect();
+        let value = pod.and_then(|pod| pod.str_at(&steps)).unwrap_or_default();
+        return format!("{value} ({version}:{path})");
+    }
+    format!(" ({})", text(&["resourceFieldRef", "resource"]))
 }
 
 fn mounts(out: &mut Text, container: &Value) {
@@ -241,6 +310,9 @@ pub(super) fn volumes(out: &mut Text, spec: &Value, level: usize) {
             continue;
         };
         out.field(2, "Type", kind);
+        if *field == "projected" {
+            projected(out, volume.list_at(&["projected", "sources"]));
+        }
         for (heading, part) in *details {
             let value = volume.at(&[field, part]).map(plain);
             let value = value.unwrap_or_else(|| match *part {
@@ -249,6 +321,26 @@ pub(super) fn volumes(out: &mut Text, spec: &Value, level: usize) {
                 _ => String::new(),
             });
             out.line(2, &format!("{heading}:\t{value}"));
+        }
+    }
+}
+
+/// What a projected volume is made of.
+fn projected(out: &mut Text, sources: &[Value]) {
+    for source in sources {
+        let optional =
+            |field: &str| source.bool_at(&[field, "optional"]).unwrap_or_default().to_string();
+        for (field, heading) in [("secret", "SecretName"), ("configMap", "ConfigMapName")] {
+            if source.at(&[field]).is_some() {
+                out.field(2, heading, source.str_at(&[field, "name"]).unwrap_or_default());
+                out.field(2, "Optional", optional(field));
+            }
+        }
+        if source.at(&["downwardAPI"]).is_some() {
+            out.field(2, "DownwardAPI", "true");
+        }
+        if let Some(seconds) = source.i64_at(&["serviceAccountToken", "expirationSeconds"]) {
+            out.field(2, "TokenExpirationSeconds", seconds.to_string());
         }
     }
 }

@@ -10,7 +10,7 @@ use super::moment;
 use super::tabs::{Text, plain};
 use crate::context::Server;
 
-pub(super) async fn describe(server: &Server, object: &Value) -> String {
+pub(super) async fn describe(server: &Server, object: &Value) -> Text {
     let sets =
         server.client.api(&Gvr::new("apps", "v1", "replicasets")).namespaced(object.namespace());
     // Members have replica sets, the control plane has none: that is no failure.
@@ -24,7 +24,7 @@ pub(super) async fn describe(server: &Server, object: &Value) -> String {
     render(object, &own)
 }
 
-fn render(object: &Value, sets: &[Value]) -> String {
+fn render(object: &Value, sets: &[Value]) -> Text {
     let mut out = Text::default();
     let text = |path: &[&str]| object.str_at(path).unwrap_or_default();
     let number = |path: &[&str]| object.i64_at(path).unwrap_or_default();
@@ -62,7 +62,7 @@ fn render(object: &Value, sets: &[Value]) -> String {
     template(&mut out, object.at(&["spec", "template"]).unwrap_or(&Value::Null));
     conditions(&mut out, object);
     replica_sets(&mut out, object, sets);
-    out.align()
+    out
 }
 
 pub(super) fn template(out: &mut Text, template: &Value) {
@@ -71,14 +71,22 @@ pub(super) fn template(out: &mut Text, template: &Value) {
     let labels: Vec<String> =
         labels.map(|(key, value)| format!("{key}={}", plain(value))).collect();
     out.many(1, "Labels", &labels);
+    let notes = template.map_at(&["metadata", "annotations"]).into_iter().flatten();
+    let notes: Vec<String> = notes
+        .flat_map(|(key, value)| super::pair(key, value.as_str().unwrap_or_default(), ": "))
+        .collect();
+    if !notes.is_empty() {
+        out.many(1, "Annotations", &notes);
+    }
     out.field_if_any(1, "Service Account", template.str_at(&["spec", "serviceAccountName"]));
     let spec = template.at(&["spec"]).cloned().unwrap_or_default();
     containers::lists(out, &spec, Within::Template);
     containers::volumes(out, &spec, 1);
+    out.field_if_any(1, "Priority Class Name", spec.str_at(&["priorityClassName"]));
     containers::selectors_and_tolerations(out, &spec, 1);
 }
 
-fn conditions(out: &mut Text, object: &Value) {
+pub(super) fn conditions(out: &mut Text, object: &Value) {
     let list = object.list_at(&["status", "conditions"]);
     if list.is_empty() {
         return;
@@ -164,6 +172,6 @@ Pod Template:
   Node-Selectors:  <none>
   Tolerations:     <none>
 ";
-        assert_eq!(render(&deployment, &[]), expected);
+        assert_eq!(render(&deployment, &[]).align(), expected);
     }
 }

@@ -6,10 +6,11 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, time};
 use karmada_client::ListOptions;
 
+use super::tabs::Text;
 use crate::context::Server;
 use crate::error::Result;
 
-pub(super) async fn describe(server: &Server, object: &Value) -> Result<String> {
+pub(super) async fn describe(server: &Server, object: &Value, out: &mut Text) -> Result<()> {
     let selector = format!(
         "involvedObject.name={},involvedObject.kind={},involvedObject.uid={}",
         object.name(),
@@ -21,7 +22,8 @@ pub(super) async fn describe(server: &Server, object: &Value) -> Result<String> 
     let mut events: Vec<Value> =
         api.list_all(&options).await?.items.iter().map(|item| item.value()).collect();
     events.sort_by_key(last_seen);
-    Ok(render(&events, Timestamp::now()))
+    render(out, &events, Timestamp::now());
+    Ok(())
 }
 
 fn last_seen(event: &Value) -> Option<Timestamp> {
@@ -32,39 +34,20 @@ fn last_seen(event: &Value) -> Option<Timestamp> {
         .or_else(|| at(&["metadata", "creationTimestamp"]))
 }
 
-fn render(events: &[Value], now: Timestamp) -> String {
+fn render(out: &mut Text, events: &[Value], now: Timestamp) {
     if events.is_empty() {
-        return "Events:  <none>\n".to_owned();
+        return out.field(0, "Events", "");
     }
-    let mut lines: Vec<[String; 5]> = vec![
-        ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned),
-        ["----", "------", "----", "----", "-------"].map(str::to_owned),
-    ];
+    out.line(0, "Events:");
+    out.line(1, "Type\tReason\tAge\tFrom\tMessage");
+    out.line(1, "----\t------\t----\t----\t-------");
     for event in events {
-        let text = |path: &[&str]| event.str_at(path).unwrap_or_default().to_owned();
+        let text = |path: &[&str]| event.str_at(path).unwrap_or_default();
         let from = [text(&["source", "component"]), text(&["reportingComponent"])];
-        lines.push([
-            text(&["type"]),
-            text(&["reason"]),
-            age(event, now),
-            from.into_iter().find(|name| !name.is_empty()).unwrap_or_default(),
-            text(&["message"]).trim().to_owned(),
-        ]);
+        let from = from.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        let (kind, reason, age) = (text(&["type"]), text(&["reason"]), age(event, now));
+        out.line(1, &format!("{kind}\t{reason}\t{age}\t{from}\t{}", text(&["message"]).trim()));
     }
-    let width = |column: usize| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default() + 2
-    };
-    let widths: Vec<usize> = (0..4).map(width).collect();
-    let mut out = "Events:\n".to_owned();
-    for line in &lines {
-        out.push_str("  ");
-        for (cell, width) in line.iter().zip(&widths) {
-            out.push_str(&format!("{cell:<width$}"));
-        }
-        out.push_str(&line[4]);
-        out.push('\n');
-    }
-    out
 }
 
 /// `10s`, or `10s (x2 over 1m)` where it happened more than once.
@@ -95,7 +78,12 @@ mod tests {
                 "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:50Z"})
         };
         let now = time::parse_time("2026-01-01T00:01:00Z").unwrap();
-        let text = render(&[event("SyncWorkSucceed", 2), event("Short", 1)], now);
+        let rendered = |events: &[Value]| {
+            let mut out = Text::default();
+            render(&mut out, events, now);
+            out.align()
+        };
+        let text = rendered(&[event("SyncWorkSucceed", 2), event("Short", 1)]);
         let expected = "\
 Events:
   Type    Reason           Age                From  Message
@@ -104,6 +92,6 @@ Events:
   Normal  Short            10s                c     m
 ";
         assert_eq!(text, expected);
-        assert_eq!(render(&[], now), "Events:  <none>\n");
+        assert_eq!(rendered(&[]), "Events:  <none>\n");
     }
 }

@@ -5,79 +5,45 @@ use karmada_apimachinery::{Map, Value};
 
 use super::config;
 use super::fields::heading;
-use super::pairs;
+use super::tabs::Text;
 
-pub(super) fn describe(object: &Value) -> String {
+pub(super) fn describe(object: &Value) -> Text {
     let mut object = object.clone();
     config::hide_secrets(&mut object);
-    let object = &object;
-    let mut text =
-        format!("Name:         {}\nNamespace:    {}\n", object.name(), object.namespace());
-    text.push_str(&pairs("Labels", 14, object, "labels", "="));
-    text.push_str(&pairs("Annotations", 14, object, "annotations", ": "));
-    text.push_str(&format!(
-        "API Version:  {}\nKind:         {}\n",
-        object.api_version(),
-        object.kind()
-    ));
-    let mut rest = Map::new();
-    for (field, value) in object.as_object().into_iter().flatten() {
-        if !["apiVersion", "kind"].contains(&field.as_str()) {
-            rest.insert(field.clone(), value.clone());
-        }
-    }
-    if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
+    let mut out = Text::default();
+    out.line(0, &format!("Name:\t{}", object.name()));
+    out.line(0, &format!("Namespace:\t{}", object.namespace()));
+    out.pairs("Labels", &object, "labels", "=");
+    out.pairs("Annotations", &object, "annotations", ": ");
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for shown in ["name", "namespace", "labels", "annotations", "managedFields"] {
             metadata.remove(shown);
         }
     }
-    let mut lines = Vec::new();
-    write_map(&mut lines, &rest, 0);
-    text.push_str(&lay_out(&lines));
-    text
+    if let Some(fields) = object.as_object() {
+        write_map(&mut out, fields, 0);
+    }
+    out
 }
 
-/// A line: its depth, its heading, and the value beside it if there is one.
-struct Line {
-    depth: usize,
-    heading: String,
-    value: Option<String>,
-}
-
-fn write_map(lines: &mut Vec<Line>, map: &Map<String, Value>, depth: usize) {
-    // Ordered by heading, as they are read.
-    let mut fields: Vec<(String, &Value)> =
-        map.iter().map(|(field, value)| (heading(field), value)).collect();
-    fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-    for (heading, value) in fields {
+fn write_map(out: &mut Text, map: &Map<String, Value>, depth: usize) {
+    for (field, value) in map {
+        let heading = heading(field);
         match value {
             Value::Object(inner) => {
-                lines.push(Line { depth, heading: format!("{heading}:"), value: None });
-                write_map(lines, inner, depth + 1);
+                out.line(depth, &format!("{heading}:"));
+                write_map(out, inner, depth + 1);
             }
             Value::Array(list) => {
-                lines.push(Line { depth, heading: format!("{heading}:"), value: None });
+                out.line(depth, &format!("{heading}:"));
                 for item in list {
                     match item {
-                        Value::Object(inner) => write_map(lines, inner, depth + 1),
-                        scalar => lines.push(Line {
-                            depth: depth + 1,
-                            heading: show(scalar),
-                            value: None,
-                        }),
+                        Value::Object(inner) => write_map(out, inner, depth + 1),
+                        scalar => out.line(depth + 1, &show(scalar)),
                     }
                 }
             }
-            Value::Null => lines.push(Line {
-                depth,
-                heading: format!("{heading}:"),
-                value: Some("<nil>".to_owned()),
-            }),
-            scalar => lines.push(Line {
-                depth,
-                heading: format!("{heading}:"),
-                value: Some(show(scalar)),
-            }),
+            scalar => out.line(depth, &format!("{heading}:\t{}", show(scalar))),
         }
     }
 }
@@ -85,39 +51,9 @@ fn write_map(lines: &mut Vec<Line>, map: &Map<String, Value>, depth: usize) {
 fn show(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_owned(),
         other => other.to_string(),
     }
-}
-
-/// Values line up within a run of lines that have one, as Go's writer does it: whatever their depth.
-fn lay_out(lines: &[Line]) -> String {
-    let mut text = String::new();
-    let mut start = 0;
-    while start < lines.len() {
-        let run = lines[start..].iter().take_while(|line| line.value.is_some()).count();
-        if run == 0 {
-            let line = &lines[start];
-            text.push_str(&format!("{}{}\n", "  ".repeat(line.depth), line.heading));
-            start += 1;
-            continue;
-        }
-        let block = &lines[start..start + run];
-        let width = block
-            .iter()
-            .map(|line| line.depth * 2 + line.heading.chars().count())
-            .max()
-            .unwrap_or_default()
-            + 2;
-        for line in block {
-            let head = format!("{}{}", "  ".repeat(line.depth), line.heading);
-            text.push_str(&format!(
-                "{head:<width$}{}\n",
-                line.value.as_deref().unwrap_or_default()
-            ));
-        }
-        start += run;
-    }
-    text
 }
 
 #[cfg(test)]
@@ -164,6 +100,6 @@ Spec:
         member1
   Replicas:  2
 ";
-        assert_eq!(describe(&binding), expected);
+        assert_eq!(describe(&binding).align(), expected);
     }
 }

@@ -1,17 +1,22 @@
 //! `describe`: one object in words, with its events.
 
 mod access;
+mod autoscaling;
 mod config;
 mod containers;
 mod deployment;
 mod events;
 mod fields;
 mod generic;
+mod limits;
 mod namespace;
+mod networking;
 mod node;
 mod pod;
 mod propagation;
+mod roles;
 mod service;
+mod storage;
 mod tabs;
 mod workloads;
 
@@ -25,6 +30,7 @@ use crate::files::FileFlags;
 use crate::output;
 use crate::scope::OneServer;
 use crate::subjects::{Selection, Subject};
+use tabs::Text;
 use workloads::Pods;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -115,23 +121,26 @@ async fn describe(server: &Server, subject: &Subject, show_events: bool) -> Resu
     for object in objects {
         let gvr = &subject.resource.gvr;
         let mut text = in_words(server, &gvr.group, &object).await;
-        text.push_str(&propagation::describe(server, &object).await);
+        text.push(&propagation::describe(server, &object).await);
         // Compat: these come without events.
-        let silent = match gvr.group.as_str() {
-            "" => matches!(subject.resource.kind.as_str(), "Secret" | "Namespace"),
-            group => group == RBAC && subject.resource.kind.ends_with("RoleBinding"),
+        let silent = match (gvr.group.as_str(), subject.resource.kind.as_str()) {
+            ("", kind) => {
+                matches!(kind, "Secret" | "Namespace" | "LimitRange" | "ResourceQuota")
+            }
+            ("networking.k8s.io", kind) => kind == "NetworkPolicy",
+            (group, _) => group == RBAC,
         };
         let has_events = !silent;
         if show_events && has_events {
-            text.push_str(&events::describe(server, &object).await?);
+            events::describe(server, &object, &mut text).await?;
         }
-        texts.push(text);
+        texts.push(text.align());
     }
     Ok(texts)
 }
 
 /// An object as kubectl describes its kind.
-async fn in_words(server: &Server, group: &str, object: &Value) -> String {
+async fn in_words(server: &Server, group: &str, object: &Value) -> Text {
     match (group, object.kind()) {
         ("apps", "Deployment") => deployment::describe(server, object).await,
         ("", "Pod") => pod::describe(object),
@@ -140,21 +149,44 @@ async fn in_words(server: &Server, group: &str, object: &Value) -> String {
         ("", "Secret") => config::secret(object),
         ("", "Node") => node::describe(server, object).await,
         ("", "Namespace") => namespace::describe(server, object).await,
-        ("apps", "StatefulSet") => {
-            workloads::stateful_set(object, Pods::of(server, object).await).align()
-        }
-        ("apps", "DaemonSet") => {
-            workloads::daemon_set(object, Pods::of(server, object).await).align()
-        }
-        ("batch", "Job") => workloads::job(object).align(),
-        ("batch", "CronJob") => workloads::cron_job(object).align(),
-        ("", "ServiceAccount") => access::service_account(object).align(),
+        ("apps", "StatefulSet") => workloads::stateful_set(object, Pods::of(server, object).await),
+        ("apps", "DaemonSet") => workloads::daemon_set(object, Pods::of(server, object).await),
+        ("batch", "Job") => workloads::job(object),
+        ("batch", "CronJob") => workloads::cron_job(object),
+        ("", "ServiceAccount") => access::service_account(object),
         ("", "PersistentVolumeClaim") => {
-            access::volume_claim(object, &access::users_of(server, object).await).align()
+            access::volume_claim(object, &access::users_of(server, object).await)
         }
-        (RBAC, "RoleBinding" | "ClusterRoleBinding") => access::role_binding(object).align(),
-        _ => generic::describe(object),
+        (RBAC, "RoleBinding" | "ClusterRoleBinding") => access::role_binding(object),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => {
+            workloads::replica_set(object, Pods::of(server, object).await)
+        }
+        ("networking.k8s.io", "Ingress") => networking::ingress(server, object).await,
+        _ => plainly(group, object).unwrap_or_else(|| generic::describe(object)),
     }
+}
+
+/// Kinds whose description needs nothing but the object.
+fn plainly(group: &str, object: &Value) -> Option<Text> {
+    Some(match (group, object.kind()) {
+        ("networking.k8s.io", "IngressClass") => networking::ingress_class(object),
+        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(object),
+        ("networking.k8s.io", "ServiceCIDR") => networking::service_range(object),
+        ("networking.k8s.io", "IPAddress") => networking::ip_address(object),
+        ("", "Endpoints") => networking::endpoints(object),
+        ("discovery.k8s.io", "EndpointSlice") => networking::endpoint_slice(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::autoscaler(object),
+        (RBAC, "Role" | "ClusterRole") => roles::role(object),
+        ("", "LimitRange") => limits::limit_range(object),
+        ("", "ResourceQuota") => limits::quota(object),
+        ("policy", "PodDisruptionBudget") => limits::disruption_budget(object),
+        ("scheduling.k8s.io", "PriorityClass") => limits::priority_class(object),
+        ("", "PersistentVolume") => storage::volume(object),
+        ("storage.k8s.io", "StorageClass") => storage::class(object),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object),
+        ("storage.k8s.io", "CSINode") => storage::node_drivers(object),
+        _ => return None,
+    })
 }
 
 /// A moment of an object in words: `Sun, 15 Nov 2026 19:27:33 +0000`.
@@ -168,24 +200,6 @@ fn controller_of(object: &Value) -> Option<String> {
     let owners = object.list_at(&["metadata", "ownerReferences"]);
     let owner = owners.iter().find(|owner| owner.bool_at(&["controller"]) == Some(true))?;
     Some(format!("{}/{}", owner.str_at(&["kind"])?, owner.str_at(&["name"])?))
-}
-
-/// Labels or annotations under a heading, one per line.
-fn pairs(heading: &str, width: usize, object: &Value, field: &str, separator: &str) -> String {
-    let lead = format!("{:<width$}", format!("{heading}:"));
-    let map = object.map_at(&["metadata", field]).filter(|map| !map.is_empty());
-    let Some(map) = map else { return format!("{lead}<none>\n") };
-    let hidden = |key: &str| key == "kubectl.kubernetes.io/last-applied-configuration";
-    let lines: Vec<String> = map
-        .iter()
-        .filter(|(key, _)| !hidden(key))
-        .flat_map(|(key, value)| pair(key, value.as_str().unwrap_or_default(), separator))
-        .collect();
-    if lines.is_empty() {
-        return format!("{lead}<none>\n");
-    }
-    let indent = " ".repeat(width);
-    format!("{lead}{}\n", lines.join(&format!("\n{indent}")))
 }
 
 /// Values that would not fit beside their key stand below it, cut where they are very long.

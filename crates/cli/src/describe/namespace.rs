@@ -5,10 +5,11 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::ListOptions;
 
+use super::limits::write_limits;
 use super::tabs::{Text, plain};
 use crate::context::Server;
 
-pub(super) async fn describe(server: &Server, namespace: &Value) -> String {
+pub(super) async fn describe(server: &Server, namespace: &Value) -> Text {
     let list = async |resource: &str| -> Vec<Value> {
         let api = server.client.api(&Gvr::new("", "v1", resource)).namespaced(namespace.name());
         // Without the right to read them there are none to show.
@@ -19,7 +20,7 @@ pub(super) async fn describe(server: &Server, namespace: &Value) -> String {
     render(namespace, &list("resourcequotas").await, &list("limitranges").await)
 }
 
-fn render(namespace: &Value, quotas: &[Value], ranges: &[Value]) -> String {
+fn render(namespace: &Value, quotas: &[Value], ranges: &[Value]) -> Text {
     let mut out = Text::default();
     out.field(0, "Name", namespace.name());
     out.pairs("Labels", namespace, "labels", "=");
@@ -62,37 +63,12 @@ fn render(namespace: &Value, quotas: &[Value], ranges: &[Value]) -> String {
     out.line(0, "");
     if ranges.is_empty() {
         out.line(0, "No LimitRange resource.");
-        return out.align();
+        return out;
     }
     out.line(0, "Resource Limits");
-    out.line(
-        1,
-        "Type\tResource\tMin\tMax\tDefault Request\tDefault Limit\tMax Limit/Request Ratio",
-    );
-    out.line(
-        1,
-        "----\t--------\t---\t---\t---------------\t-------------\t-----------------------",
-    );
-    for limit in ranges.iter().flat_map(|range| range.list_at(&["spec", "limits"])) {
-        let fields = ["min", "max", "defaultRequest", "default", "maxLimitRequestRatio"];
-        let mut resources: Vec<&String> = fields
-            .iter()
-            .flat_map(|field| {
-                limit.map_at(&[field]).into_iter().flatten().map(|(resource, _)| resource)
-            })
-            .collect();
-        resources.sort();
-        resources.dedup();
-        for resource in resources {
-            let cells: Vec<String> = fields
-                .iter()
-                .map(|field| limit.at(&[field, resource]).map(plain).unwrap_or("-".to_owned()))
-                .collect();
-            let kind = limit.str_at(&["type"]).unwrap_or_default();
-            out.line(1, &format!("{kind}\t{resource}\t{}", cells.join("\t")));
-        }
-    }
-    out.align()
+    let limits = ranges.iter().flat_map(|range| range.list_at(&["spec", "limits"]));
+    write_limits(&mut out, " ", limits);
+    out
 }
 
 #[cfg(test)]
@@ -114,14 +90,14 @@ No resource quota.
 
 No LimitRange resource.
 ";
-        assert_eq!(render(&namespace, &[], &[]), expected);
+        assert_eq!(render(&namespace, &[], &[]).align(), expected);
         let quota = json!({
             "metadata": {"name": "q"}, "status": {"hard": {"pods": "10"}, "used": {"pods": "3"}}});
         let range = json!({"spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}});
-        let text = render(&namespace, &[quota], &[range]);
+        let text = render(&namespace, &[quota], &[range]).align();
         assert!(text.contains("  pods      3     10\n"), "{text}");
         assert!(
-            text.contains("  Container  cpu       -    -    -                1              -\n"),
+            text.contains(" Container  cpu       -    -    -                1              -\n"),
             "{text}"
         );
     }

@@ -11,7 +11,7 @@ use crate::context::Server;
 
 const ROLE: &str = "node-role.kubernetes.io/";
 
-pub(super) async fn describe(server: &Server, node: &Value) -> String {
+pub(super) async fn describe(server: &Server, node: &Value) -> Text {
     let options = ListOptions {
         field_selector: format!(
             "spec.nodeName={},status.phase!=Succeeded,status.phase!=Failed",
@@ -33,7 +33,7 @@ fn render(
     lease: Option<&Value>,
     pods: Option<&[Value]>,
     now: jiff::Timestamp,
-) -> String {
+) -> Text {
     let mut out = Text::default();
     let text = |path: &[&str]| node.str_at(path).unwrap_or_default();
     out.field(0, "Name", node.name());
@@ -144,7 +144,7 @@ fn render(
             );
         }
     }
-    out.align()
+    out
 }
 
 fn taint(taint: &Value) -> String {
@@ -181,7 +181,8 @@ mod tests {
         let pod = json!({
             "metadata": {"name": "p", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"resources": {"requests": {"cpu": "100m"}}}]}});
-        let text = render(&node, None, Some(&[pod]), "2026-01-01T00:01:00Z".parse().unwrap());
+        let text =
+            render(&node, None, Some(&[pod]), "2026-01-01T00:01:00Z".parse().unwrap()).align();
         for part in [
             "Roles:              worker\n",
             "Taints:             a=b:NoSchedule\n",

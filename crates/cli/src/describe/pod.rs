@@ -7,7 +7,7 @@ use super::containers::{self, Within};
 use super::tabs::Text;
 use super::{controller_of, moment};
 
-pub(super) fn describe(pod: &Value) -> String {
+pub(super) fn describe(pod: &Value) -> Text {
     let mut out = Text::default();
     let text = |path: &[&str]| pod.str_at(path).unwrap_or_default();
     out.field(0, "Name", pod.name());
@@ -59,7 +59,7 @@ pub(super) fn describe(pod: &Value) -> String {
     containers::volumes(&mut out, &spec, 0);
     out.field(0, "QoS Class", text(&["status", "qosClass"]));
     containers::selectors_and_tolerations(&mut out, &spec, 0);
-    out.align()
+    out
 }
 
 #[cfg(test)]
@@ -130,6 +130,6 @@ QoS Class:       BestEffort
 Node-Selectors:  <none>
 Tolerations:     a:NoExecute op=Exists for 300s
 ";
-        assert_eq!(describe(&pod), expected);
+        assert_eq!(describe(&pod).align(), expected);
     }
 }

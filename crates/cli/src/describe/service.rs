@@ -8,22 +8,24 @@ use karmada_client::ListOptions;
 use super::tabs::{Text, plain};
 use crate::context::Server;
 
-pub(super) async fn describe(server: &Server, service: &Value) -> String {
-    let slices = server
-        .client
-        .api(&Gvr::new("discovery.k8s.io", "v1", "endpointslices"))
-        .namespaced(service.namespace());
-    let options = ListOptions {
-        label_selector: format!("kubernetes.io/service-name={}", service.name()),
-        ..ListOptions::default()
-    };
-    // Without the right to read them a service has no endpoints to show.
-    let slices = slices.list_all(&options).await.map(|list| list.items).unwrap_or_default();
-    let slices: Vec<Value> = slices.iter().map(|slice| slice.value()).collect();
+pub(super) async fn describe(server: &Server, service: &Value) -> Text {
+    let slices = slices(server, service.namespace(), service.name()).await;
     render(service, &slices)
 }
 
-fn render(service: &Value, slices: &[Value]) -> String {
+/// What stands behind a Service. Without the right to read that there is nothing to show.
+pub(super) async fn slices(server: &Server, namespace: &str, service: &str) -> Vec<Value> {
+    let slices = Gvr::new("discovery.k8s.io", "v1", "endpointslices");
+    let slices = server.client.api(&slices).namespaced(namespace);
+    let options = ListOptions {
+        label_selector: format!("kubernetes.io/service-name={service}"),
+        ..ListOptions::default()
+    };
+    let found = slices.list_all(&options).await.map(|list| list.items).unwrap_or_default();
+    found.iter().map(|slice| slice.value()).collect()
+}
+
+fn render(service: &Value, slices: &[Value]) -> Text {
     let mut out = Text::default();
     let text = |path: &[&str]| service.str_at(path).unwrap_or_default();
     let list =
@@ -37,11 +39,11 @@ fn render(service: &Value, slices: &[Value]) -> String {
         selector.map(|(key, value)| format!("{key}={}", plain(value))).collect();
     out.field(0, "Selector", selector.join(","));
     out.field(0, "Type", text(&["spec", "type"]));
-    out.field_if_any(0, "External Name", service.str_at(&["spec", "externalName"]));
     out.field_if_any(0, "IP Family Policy", service.str_at(&["spec", "ipFamilyPolicy"]));
     out.field(0, "IP Families", list(&["spec", "ipFamilies"]));
     out.line(0, &format!("IP:\t{}", text(&["spec", "clusterIP"])));
     out.field(0, "IPs", list(&["spec", "clusterIPs"]));
+    out.field_if_any(0, "External Name", service.str_at(&["spec", "externalName"]));
     let ingress = service.list_at(&["status", "loadBalancer", "ingress"]).iter();
     let ingress: Vec<&str> = ingress
         .filter_map(|one| one.str_at(&["ip"]).or_else(|| one.str_at(&["hostname"])))
@@ -56,7 +58,8 @@ fn render(service: &Value, slices: &[Value]) -> String {
         if port.i64_at(&["nodePort"]).is_some_and(|port| port > 0) {
             out.line(0, &format!("NodePort:\t{name}\t{}/{protocol}", number("nodePort")));
         }
-        out.field(0, "Endpoints", endpoints(slices, port.str_at(&["name"]).unwrap_or_default()));
+        let behind = endpoints(slices, port.str_at(&["name"]).unwrap_or_default());
+        out.line(0, &format!("Endpoints:\t{behind}"));
     }
     out.field(0, "Session Affinity", text(&["spec", "sessionAffinity"]));
     out.field_if_any(
@@ -69,29 +72,41 @@ fn render(service: &Value, slices: &[Value]) -> String {
         "Internal Traffic Policy",
         service.str_at(&["spec", "internalTrafficPolicy"]),
     );
-    out.align()
+    out
 }
 
 /// The first three addresses of a port, and how many more there are.
-fn endpoints(slices: &[Value], port: &str) -> String {
+pub(super) fn endpoints(slices: &[Value], port: &str) -> String {
     const SHOWN: usize = 3;
+    if slices.is_empty() {
+        return "<none>".to_owned();
+    }
     let mut addresses = Vec::new();
     for slice in slices {
-        let ports = slice.list_at(&["ports"]).iter();
-        let number = ports
-            .filter(|one| one.str_at(&["name"]).unwrap_or_default() == port)
-            .find_map(|one| one.i64_at(&["port"]));
-        let Some(number) = number else { continue };
-        for endpoint in slice.list_at(&["endpoints"]) {
-            if endpoint.bool_at(&["conditions", "ready"]) == Some(false) {
-                continue;
+        let ports = slice.list_at(&["ports"]);
+        let named = ports.iter().filter(|one| one.str_at(&["name"]).unwrap_or_default() == port);
+        // A Service without ports leads to addresses alone.
+        let numbers: Vec<String> = match ports.is_empty() {
+            true => vec![String::new()],
+            false => {
+                named.filter_map(|one| one.i64_at(&["port"])).map(|n| format!(":{n}")).collect()
             }
-            addresses.extend(
-                endpoint.list_at(&["addresses"]).iter().map(|ip| format!("{}:{number}", plain(ip))),
-            );
+        };
+        let ready = slice
+            .list_at(&["endpoints"])
+            .iter()
+            .filter(|endpoint| endpoint.bool_at(&["conditions", "ready"]) != Some(false));
+        let hosts: Vec<String> =
+            ready.filter_map(|one| one.list_at(&["addresses"]).first()).map(plain).collect();
+        for number in numbers {
+            addresses.extend(hosts.iter().map(|host| {
+                match host.contains(':') && !number.is_empty() {
+                    true => format!("[{host}]{number}"),
+                    false => format!("{host}{number}"),
+                }
+            }));
         }
     }
-    addresses.sort();
     match addresses.len().saturating_sub(SHOWN) {
         0 => addresses.join(","),
         more => format!("{} + {more} more...", addresses[..SHOWN].join(",")),
@@ -131,10 +146,10 @@ IPs:                      10.0.0.7
 Port:                     http  80/TCP
 TargetPort:               8080/TCP
 NodePort:                 http  30080/TCP
-Endpoints:                10.1.0.1:8080,10.1.0.2:8080
+Endpoints:                10.1.0.2:8080,10.1.0.1:8080
 Session Affinity:         None
 Internal Traffic Policy:  Cluster
 ";
-        assert_eq!(render(&service, &[slice]), expected);
+        assert_eq!(render(&service, &[slice]).align(), expected);
     }
 }

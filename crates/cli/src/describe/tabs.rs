@@ -1,8 +1,8 @@
 //! Text whose cells line up: a cell ends with a tab, and is as wide as the widest in the unbroken run of lines that
 //! have one there. This is how Go's writer does it, and so how descriptions have always looked.
 
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Map, Value};
 
 const PADDING: usize = 2;
 
@@ -11,6 +11,16 @@ const PADDING: usize = 2;
 pub(super) struct Text(String);
 
 impl Text {
+    /// Name, namespace, labels and annotations: how most descriptions begin.
+    pub(super) fn head(object: &Value) -> Self {
+        let mut out = Self::default();
+        out.field(0, "Name", object.name());
+        out.field(0, "Namespace", object.namespace());
+        out.pairs("Labels", object, "labels", "=");
+        out.pairs("Annotations", object, "annotations", ": ");
+        out
+    }
+
     /// A line with a heading and its value.
     pub(super) fn field(&mut self, level: usize, heading: &str, value: impl AsRef<str>) {
         let value = value.as_ref();
@@ -29,6 +39,11 @@ impl Text {
         self.0.push_str(&"  ".repeat(level));
         self.0.push_str(line);
         self.0.push('\n');
+    }
+
+    /// Text that was lined up before.
+    pub(super) fn push(&mut self, text: &str) {
+        self.0.push_str(text);
     }
 
     /// A heading with one value per line.
@@ -59,6 +74,12 @@ impl Text {
 /// A value without quotes.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `a=b,c=d`.
+pub(super) fn on_one_line(map: Option<&Map<String, Value>>) -> String {
+    let pairs = map.into_iter().flatten();
+    pairs.map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(",")
 }
 
 fn align(text: &str) -> String {

@@ -1,12 +1,12 @@
-//! StatefulSets, DaemonSets, Jobs and CronJobs in words, as kubectl 1.36 writes them.
+//! ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs in words, as kubectl 1.36 writes them.
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, selector::LabelSelector, time};
 use karmada_client::ListOptions;
 
-use super::deployment::template;
-use super::tabs::{Text, plain};
+use super::deployment::{conditions, template};
+use super::tabs::{Text, on_one_line, plain};
 use super::{controller_of, moment};
 use crate::context::Server;
 
@@ -51,7 +51,11 @@ impl Pods {
     }
 }
 
+/// What a workload selects; ReplicationControllers select by labels alone.
 fn selector(object: &Value) -> String {
+    if object.kind() == "ReplicationController" {
+        return on_one_line(object.map_at(&["spec", "selector"]));
+    }
     let selector = LabelSelector::from_object(object.at(&["spec", "selector"]));
     selector.map(|selector| selector.to_string()).unwrap_or_default()
 }
@@ -111,6 +115,24 @@ fn claims(out: &mut Text, claims: &[Value]) {
             claim.list_at(&["spec", "accessModes"]).iter().map(plain).collect();
         out.field(1, "Access Modes", format!("[{}]", modes.join(" ")));
     }
+}
+
+/// ReplicaSets and ReplicationControllers.
+pub(super) fn replica_set(object: &Value, pods: Pods) -> Text {
+    let mut out = Text::default();
+    out.field(0, "Name", object.name());
+    out.field(0, "Namespace", object.namespace());
+    out.field(0, "Selector", selector(object));
+    out.pairs("Labels", object, "labels", "=");
+    out.pairs("Annotations", object, "annotations", ": ");
+    out.field_if_any(0, "Controlled By", controller_of(object).as_deref());
+    let (current, desired) =
+        (number(object, &["status", "replicas"]), number(object, &["spec", "replicas"]));
+    out.field(0, "Replicas", format!("{current} current / {desired} desired"));
+    pods.show(&mut out);
+    pod_template(&mut out, object, &["spec", "template"]);
+    conditions(&mut out, object);
+    out
 }
 
 pub(super) fn daemon_set(object: &Value, pods: Pods) -> Text {

@@ -1,16 +1,22 @@
-//! `interpret`: checks the scripts of ResourceInterpreterCustomizations, and runs one on an object, without a cluster.
+//! `interpret`: checks the scripts of ResourceInterpreterCustomizations, runs one on an object without a cluster, and
+//! opens them in an editor.
+
+mod edit;
 
 use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::work::AggregatedStatusItem;
+use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 use karmada_interpreter::lua::Script;
 use karmada_interpreter::{Gates, Interpreter, Operation};
 
 use crate::context::Context;
+use crate::draft::{CANCELLED, Draft};
 use crate::error::{Error, Result};
 use crate::files::{self, FileFlags};
-use crate::output;
+use crate::output::{self, PrintFlags};
+use crate::subjects::Selection;
 use crate::suggest::did_you_mean;
 
 pub(crate) const EXAMPLES: &str = "  # Do the scripts compile
@@ -18,6 +24,9 @@ pub(crate) const EXAMPLES: &str = "  # Do the scripts compile
 
   # How many replicas does a script see in an object
   karmadactl interpret -f customization.yaml --operation InterpretReplica --observed-file object.yaml
+
+  # Edit the scripts of a file as Lua, with a word on what each is asked
+  karmadactl interpret -f customization.yaml --edit --show-doc
 ";
 
 /// The rules in the order they are listed in.
@@ -34,8 +43,19 @@ const RULES: [Operation; 8] = [
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
+    /// Customizations of the control plane by TYPE NAME or TYPE/NAME
+    #[arg(value_name = "TYPE NAME")]
+    what: Vec<String>,
     #[command(flatten)]
     files: FileFlags,
+    #[command(flatten)]
+    print: PrintFlags,
+    /// Edit the scripts, in the file or in the control plane
+    #[arg(long)]
+    edit: bool,
+    /// With --edit, say what each rule is asked
+    #[arg(long)]
+    show_doc: bool,
     /// Only check that the scripts compile
     #[arg(long)]
     check: bool,
@@ -56,28 +76,24 @@ pub(crate) struct Args {
     desired_replica: i64,
 }
 
-pub(crate) async fn run(_ctx: &Context, args: Args) -> Result<()> {
-    if !args.files.is_given() {
-        return Err(Error::from(
-            "You must provide one or more resources by argument or filename.\n\
-             Example resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   \
-             '<resource> <name>'\n   '<resource>'",
-        ));
+/// A customization, and where it is from.
+struct Source {
+    object: Value,
+    customization: ResourceInterpreterCustomization,
+    /// Nothing for one of the control plane.
+    file: Option<String>,
+}
+
+pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
+    if args.check && args.edit {
+        return Err(Error::from("you can't set both --check and --edit options"));
     }
-    let customizations = args
-        .files
-        .read()
-        .await?
-        .iter()
-        .map(|document| {
-            serde_json::from_value(document.object.clone()).map_err(|error| {
-                Error::Message(format!(
-                    "{} is no ResourceInterpreterCustomization: {error}",
-                    document.source
-                ))
-            })
-        })
-        .collect::<Result<Vec<ResourceInterpreterCustomization>>>()?;
+    let sources = sources(ctx, &args).await?;
+    if args.edit {
+        return edit_all(ctx, sources, &args).await;
+    }
+    let customizations: Vec<ResourceInterpreterCustomization> =
+        sources.into_iter().map(|source| source.customization).collect();
     if args.check {
         let (text, passed) = check(&customizations);
         output::print(&text)?;
@@ -92,7 +108,107 @@ pub(crate) async fn run(_ctx: &Context, args: Args) -> Result<()> {
     })?;
     let results = execute(&customizations, operation, &args)
         .map_err(|error| Error::Plain(format!("Execute {} error: {error}", operation.name())))?;
-    output::print(&show(&results))
+    match args.print.format()? {
+        Some(format) => {
+            let all = results.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            output::print(&output::render(&format, &args.print, &Value::Object(all))?)
+        }
+        None => output::print(&show(&results)),
+    }
+}
+
+/// The customizations that are meant: of files, or of the control plane.
+async fn sources(ctx: &Context, args: &Args) -> Result<Vec<Source>> {
+    let found: Vec<(Value, Option<String>)> = if args.files.is_given() {
+        let documents = args.files.read().await?.into_iter();
+        documents.map(|document| (document.object, Some(document.source))).collect()
+    } else if args.what.is_empty() {
+        return Err(Error::from(
+            "You must provide one or more resources by argument or filename.\n\
+             Example resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   \
+             '<resource> <name>'\n   '<resource>'",
+        ));
+    } else {
+        let server = ctx.karmada().await?;
+        let selection =
+            Selection { what: &args.what, all: args.what.len() == 1, ..Selection::default() };
+        let mut found = Vec::new();
+        for subject in selection.subjects(ctx, &server).await? {
+            found.push((subject.live(&server).await?, None));
+        }
+        found
+    };
+    let read = |(object, file): (Value, Option<String>)| {
+        let customization = serde_json::from_value(object.clone()).map_err(|error| {
+            let source = file.as_deref().unwrap_or(object.name());
+            Error::Message(format!("{source} is no ResourceInterpreterCustomization: {error}"))
+        })?;
+        Ok(Source { object, customization, file })
+    };
+    found.into_iter().map(read).collect()
+}
+
+/// Opens the scripts of each customization, and writes them back where they are from.
+async fn edit_all(ctx: &Context, mut sources: Vec<Source>, args: &Args) -> Result<()> {
+    for place in 0..sources.len() {
+        let source = &mut sources[place];
+        let text = edit::write(&source.customization, args.show_doc);
+        let edited = Draft::new("lua", false).edit(&text)?;
+        let before = source.object.clone();
+        edit::set(&mut source.object, &edit::read(&edited)?);
+        if source.object == before {
+            output::note(CANCELLED);
+            continue;
+        }
+        let name = source.object.name().to_owned();
+        match source.file.clone() {
+            Some(file) => write_file(&file, &sources)?,
+            None => {
+                let patch = json!({
+                    "metadata": {"resourceVersion": source.object.resource_version()},
+                    "spec": {"customizations": replaced(&before, &source.object)},
+                });
+                ctx.karmada()
+                    .await?
+                    .client
+                    .api(&customizations())
+                    .merge_patch(&name, patch)
+                    .await?;
+            }
+        }
+        let kind = "resourceinterpretercustomization.config.karmada.io";
+        output::print(&format!("{kind}/{name} edited\n"))?;
+    }
+    Ok(())
+}
+
+fn customizations() -> Gvr {
+    Gvr::new("config.karmada.io", "v1alpha1", "resourceinterpretercustomizations")
+}
+
+/// The new rules, with those that went named as gone.
+fn replaced(before: &Value, after: &Value) -> Value {
+    let rules =
+        |object: &Value| object.at(&["spec", "customizations"]).cloned().unwrap_or_default();
+    let mut rules_after = rules(after);
+    for (rule, _) in rules(before).as_object().into_iter().flatten() {
+        if rules_after.get(rule).is_none() {
+            rules_after[rule.as_str()] = Value::Null;
+        }
+    }
+    rules_after
+}
+
+/// Writes all objects of a file, in the form it has.
+fn write_file(file: &str, sources: &[Source]) -> Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let own = sources.iter().filter(|source| source.file.as_deref() == Some(file));
+    let texts: Vec<String> = match text.trim_start().starts_with('{') {
+        true => own.map(|source| output::json_text(&source.object)).collect(),
+        false => own.map(|source| output::yaml_text(&source.object)).collect(),
+    };
+    let between = if text.trim_start().starts_with('{') { "" } else { "---\n" };
+    Ok(std::fs::write(file, texts.join(between))?)
 }
 
 /// The report, and whether nothing failed.

@@ -35,6 +35,11 @@ fn purge_mode(text: &str) -> Result<PurgeMode, String> {
 }
 
 impl EvictionArgs {
+    /// The same, with eviction by taints switched on.
+    pub(crate) fn by_taints(self) -> Self {
+        Self { enable_no_execute_taint_eviction: true, ..self }
+    }
+
     /// Puts what the flags say into the options.
     pub(crate) fn set(&self, options: Options) -> Options {
         Options {

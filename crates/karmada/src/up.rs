@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
-use karmada_api::features::Gates;
+use karmada_api::features::{Gate, Gates};
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::{Handle, Role};
 use karmada_client::Client;
@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Lets ClusterTaintPolicies use the effect NoExecute
     #[arg(long)]
     allow_no_execute_taint_policy: bool,
+    /// Lets workloads leave lost clusters: the gate Failover, --enable-no-execute-taint-eviction and
+    /// --allow-no-execute-taint-policy in one word
+    #[arg(long)]
+    failover: bool,
     /// The controllers that run: `*` for the defaults, a name to add one, `-name` to leave one out
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
@@ -56,12 +60,24 @@ pub(crate) struct Args {
     serving: ServingArgs,
 }
 
+impl Args {
+    fn with_failover(self) -> Self {
+        Self {
+            feature_gates: self.feature_gates.with(Gate::Failover, true),
+            allow_no_execute_taint_policy: true,
+            eviction: self.eviction.by_taints(),
+            ..self
+        }
+    }
+}
+
 pub(crate) fn parse_gates(text: &str) -> Result<Gates, String> {
     Gates::parse(text).map_err(|error| error.to_string())
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let began = Instant::now();
+    let args = if args.failover { args.with_failover() } else { args };
     check_names(&args.controllers)?;
     let data_dir = match args.data_dir.clone() {
         Some(data_dir) => data_dir,

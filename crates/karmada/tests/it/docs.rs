@@ -14,6 +14,7 @@ use crate::server::{PATIENCE, Server, eventually};
 /// The pages that have commands, in the order in which they are run.
 const GUIDES: &[&str] = &[
     "quick-start.md",
+    "kubectl-alone.md",
     "policies.md",
     "two-clusters-in-one-city.md",
     "two-cities-three-centres.md",
@@ -211,7 +212,7 @@ fn the_guides_do_what_they_say() {
     }
     let blessing = std::env::var_os("KARMADA_BLESS").is_some();
     let wanted = std::env::var("KARMADA_GUIDES").unwrap_or_default();
-    let server = Server::up_with(&["--members", "3"]);
+    let server = Server::up_with(&["--members", "3", "--failover"]);
     let home = server.scratch().join("home");
     std::fs::create_dir_all(home.join(".local/share")).expect("make a home");
     std::os::unix::fs::symlink(server.data(), home.join(".local/share/karmada"))
@@ -223,6 +224,26 @@ fn the_guides_do_what_they_say() {
     for guide in GUIDES.iter().filter(|guide| wanted.is_empty() || wanted.contains(*guide)) {
         eprintln!("{guide}");
         play(&server, &home, guide, blessing);
+    }
+}
+
+/// The page about kubectl has nothing else: neither our program nor its plugin, nor anything on the machine of a member.
+#[test]
+fn kubectl_alone_is_kubectl_alone() {
+    let page = std::fs::read_to_string(folder().join("kubectl-alone.md")).expect("read the page");
+    let parts = parse(&page);
+    let consoles = parts.iter().filter_map(|part| match part {
+        Part::Console(steps) => Some(steps),
+        _ => None,
+    });
+    let commands: Vec<&str> = consoles.flatten().map(|step| step.command.as_str()).collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        assert!(
+            command.starts_with("kubectl ") && !command.contains("kubectl karmada"),
+            "{command}"
+        );
+        assert!(!command.contains("--kubeconfig"), "{command}");
     }
 }
 

@@ -8,6 +8,7 @@ mod backup;
 mod client_go;
 mod crds;
 mod docs;
+mod ecosystem;
 mod encryption;
 mod environment;
 #[path = "../../../store/tests/it/servers.rs"]

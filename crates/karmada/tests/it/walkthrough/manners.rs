@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 
+use super::flags::walk;
 use super::shell::{Space, Terminal, deployment, policy, steady};
 
 /// A17, and mistakes as the original words them, with the nearest right word where there is one.
@@ -61,6 +62,18 @@ fn mistakes_are_answered_as_people_know_it() {
             "karmadactl logs x -C member22",
             "Error from server (NotFound): clusters.cluster.karmada.io \"member22\" not found (did you mean \"member2\"?)\n",
         ),
+        (
+            "karmadactl get cluster membr1",
+            "error: cluster(Karmada): clusters.cluster.karmada.io \"membr1\" not found (did you mean \"member1\"?)\n",
+        ),
+        (
+            "karmadactl describe cluster membr1",
+            "Error from server (NotFound): clusters.cluster.karmada.io \"membr1\" not found (did you mean \"member1\"?)\n",
+        ),
+        (
+            "karmadactl label cluster membr1 a=b",
+            "Error from server (NotFound): clusters.cluster.karmada.io \"membr1\" not found (did you mean \"member1\"?)\n",
+        ),
         ("karmadactl cordon", "error: cluster name is required\n"),
         ("karmadactl apply -f nosuch.yaml", "error: the path \"nosuch.yaml\" does not exist\n"),
         ("karmadactl apply -f deploy.yaml --cluster m9", "error: cluster m9 does not exist\n"),
@@ -118,24 +131,19 @@ fn help_of_every_command_has_purpose_example_and_relatives() {
     let Some(space) = Space::new("help") else { return };
     let root = space.ok("karmadactl");
     assert_eq!(root, space.ok("karmadactl --help"));
-    let listed =
-        root.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  karmadactl"));
-    let commands: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(commands.len() >= 27, "{commands:?}");
-    for command in commands {
-        let help = space.ok(&format!("karmadactl {command} --help"));
-        assert!(
-            help.contains("Examples:\n") && help.contains(&format!("  karmadactl {command}")),
-            "{help}"
-        );
+    let mut count = 0;
+    walk(&space, "karmadactl", &mut |command, help| {
+        assert!(help.contains("Examples:\n") && help.contains(&format!("\n  {command}")), "{help}");
         assert!(help.contains("See also: "), "{help}");
         assert!(!help.contains('\x1b'), "colour in a pipe: {help:?}");
-        assert!(
-            space
-                .ok(&format!("kubectl karmada {command} --help"))
-                .contains(&format!("kubectl karmada {command}"))
-        );
-    }
+        for line in help.lines() {
+            assert!(line.chars().count() <= 120, "{command}: {line}");
+        }
+        let as_plugin = command.replacen("karmadactl", "kubectl karmada", 1);
+        assert!(space.ok(&format!("{as_plugin} --help")).contains(&as_plugin), "{as_plugin}");
+        count += 1;
+    });
+    assert!(count >= 50, "only {count} commands");
 }
 
 /// Every example of every help is typed in as it stands there.
@@ -143,33 +151,34 @@ fn help_of_every_command_has_purpose_example_and_relatives() {
 fn the_examples_of_the_help_work() {
     let Some((space, _clusters)) = Space::exclusive("examples") else { return };
     write_example_files(&space);
-    let root = space.ok("karmadactl");
-    let listed =
-        root.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  karmadactl"));
-    let commands: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    let mut helps = Vec::new();
+    walk(&space, "karmadactl", &mut |command, help| {
+        helps.push((command.to_owned(), help.to_owned()));
+    });
     let mut typed = 0;
-    for command in commands {
+    for (command, help) in helps {
+        let command = command.split(' ').nth(1).unwrap_or_default();
         prepare(&space, command);
         let pod = space.ok(
             "kubectl --kubeconfig $MEMBERS/member1.config get pods -l app=nginx -o jsonpath='{.items[*].metadata.name}'",
         );
         let pod = pod.split(' ').next().unwrap_or_default();
-        let help = space.ok(&format!("karmadactl {command} --help"));
         for example in help.lines().filter(|line| line.starts_with("  karmadactl ")) {
             type_example(&space, command, &example.trim().replace("nginx-7f8fbb96d-4n7dq", pod));
             typed += 1;
         }
     }
-    assert!(typed >= 50, "only {typed} examples");
+    assert!(typed >= 80, "only {typed} examples");
     space.ok("kubectl -n default delete deployment,propagationpolicy --all");
     space.ok("kubectl patch cluster member1 --type merge -p '{\"spec\":{\"provider\":null}}'");
+    space.ok("kubectl delete clusterrole/pod-reader clusterrolebinding/ada-views priorityclass/first namespace/shop");
 }
 
 fn type_example(space: &Space, command: &str, example: &str) {
     let endless = command == "attach" || (command == "logs" && example.ends_with(" -f"));
     // What would wait for the user, or for ever, is given nothing and a moment.
     let line = match command {
-        "edit" => format!("EDITOR=true {example}"),
+        "edit" | "interpret" => format!("EDITOR=true {example}"),
         _ if endless => format!("timeout -s INT 3 {example}"),
         "completion" => format!("fpath=(. .); {example}"),
         // Joining and leaving have walkthroughs of their own, with clusters of their own.
@@ -212,7 +221,9 @@ fn write_example_files(space: &Space) {
          target: {apiVersion: apps/v1, kind: Deployment}\n  customizations:\n    replicaResource:\n      luaScript: |\n        \
          function GetReplicas(observed)\n          return observed.spec.replicas, nil\n        end\n",
     );
-    space.ok("cp nginx.yaml object.yaml");
+    for copy in ["object.yaml", "tls.crt", "tls.key"] {
+        space.ok(&format!("cp nginx.yaml {copy}"));
+    }
 }
 
 /// Nothing is said when the reader goes, and pipes see no colour.

@@ -2,6 +2,7 @@
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::quantity::{Format, Quantity};
 use karmada_apimachinery::{Value, time};
 use karmada_client::ListOptions;
 
@@ -125,24 +126,7 @@ fn render(
     out.field_if_any(0, "PodCIDRs", Some(&cidrs));
     out.field_if_any(0, "ProviderID", node.str_at(&["spec", "providerID"]));
     if let Some(pods) = pods {
-        out.line(0, &format!("Non-terminated Pods:\t({} in total)", pods.len()));
-        out.line(1, "Namespace\tName\t\tCPU Requests\tMemory Requests\tAge");
-        out.line(1, "---------\t----\t\t------------\t---------------\t---");
-        for pod in pods {
-            let created = pod.str_at(&["metadata", "creationTimestamp"]).and_then(time::parse_time);
-            let age =
-                created.map(|at| time::human_duration(now.duration_since(at))).unwrap_or_default();
-            out.line(
-                1,
-                &format!(
-                    "{}\t{}\t\t{}\t{}\t{age}",
-                    pod.namespace(),
-                    pod.name(),
-                    requests(pod, "cpu"),
-                    requests(pod, "memory")
-                ),
-            );
-        }
+        write_pods(&mut out, node, pods, now);
     }
     out
 }
@@ -155,13 +139,68 @@ fn taint(taint: &Value) -> String {
     }
 }
 
-/// What the containers of a pod ask for, one by one.
-fn requests(pod: &Value, resource: &str) -> String {
-    let containers = pod.list_at(&["spec", "containers"]).iter();
-    let amounts: Vec<String> = containers
-        .filter_map(|one| one.at(&["resources", "requests", resource]).map(plain))
-        .collect();
-    if amounts.is_empty() { "0".to_owned() } else { amounts.join("+") }
+/// The pods of a node, and what they ask for together.
+fn write_pods(out: &mut Text, node: &Value, pods: &[Value], now: jiff::Timestamp) {
+    out.line(0, &format!("Non-terminated Pods:\t({} in total)", pods.len()));
+    out.line(1, "Namespace\tName\t\tCPU Requests\tCPU Limits\tMemory Requests\tMemory Limits\tAge");
+    out.line(1, "---------\t----\t\t------------\t----------\t---------------\t-------------\t---");
+    let share = |amount: &Quantity, resource: &str| share(node, amount, resource);
+    for pod in pods {
+        let created = pod.str_at(&["metadata", "creationTimestamp"]).and_then(time::parse_time);
+        let age = created.map(|at| time::human_duration(now.duration_since(at)));
+        let mut cells = vec![pod.namespace().to_owned(), pod.name().to_owned(), String::new()];
+        for resource in ["cpu", "memory"] {
+            for field in ["requests", "limits"] {
+                cells.push(share(&amount(pod, field, resource), resource));
+            }
+        }
+        cells.push(age.unwrap_or_default());
+        out.line(1, &cells.join("\t"));
+    }
+    out.line(0, "Allocated resources:");
+    out.line(1, "(Total limits may be over 100 percent, i.e., overcommitted.)");
+    out.line(1, "Resource\tRequests\tLimits");
+    out.line(1, "--------\t--------\t------");
+    for resource in ["cpu", "memory", "ephemeral-storage"] {
+        let total = |field: &str| {
+            let all: Vec<Quantity> = pods.iter().map(|pod| amount(pod, field, resource)).collect();
+            share(&sum(&all), resource)
+        };
+        out.line(1, &format!("{resource}\t{}\t{}", total("requests"), total("limits")));
+    }
+}
+
+/// `10m (0%)`: an amount, and how much of the node that is.
+fn share(node: &Value, amount: &Quantity, resource: &str) -> String {
+    let room = ["allocatable", "capacity"]
+        .iter()
+        .find_map(|field| node.at(&["status", field, resource]))
+        .and_then(|room| Quantity::from_value(room).ok());
+    let percent = match room.filter(|room| !room.is_zero()) {
+        // Whole percents are shown; the rest is cut off.
+        Some(room) => (amount.as_f64() / room.as_f64() * 100.0) as i64,
+        None => 0,
+    };
+    format!("{} ({percent}%)", amount.canonical())
+}
+
+/// What a pod asks for: its containers together, or the one before them that needs more.
+fn amount(pod: &Value, field: &str, resource: &str) -> Quantity {
+    let of = |list: &str| -> Vec<Quantity> {
+        let containers = pod.list_at(&["spec", list]).iter();
+        let amounts = containers.filter_map(|one| one.at(&["resources", field, resource]));
+        amounts.filter_map(|amount| Quantity::from_value(amount).ok()).collect()
+    };
+    let together = sum(&of("containers"));
+    of("initContainers")
+        .into_iter()
+        .fold(together, |most, own| if own.nanos() > most.nanos() { own } else { most })
+}
+
+fn sum(amounts: &[Quantity]) -> Quantity {
+    let set = amounts.iter().find(|amount| !amount.is_zero()).or(amounts.first());
+    let format = set.map_or(Format::DecimalSi, Quantity::format);
+    Quantity::from_nanos(amounts.iter().map(Quantity::nanos).sum(), format)
 }
 
 #[cfg(test)]
@@ -192,7 +231,7 @@ mod tests {
             "  cpu:     4\n  memory:  8Gi\n",
             "  Kubelet Version:            v1.36.3\n",
             "(1 in total)\n",
-            "  default                     p       100m          0                60s\n",
+            "  default                     p       100m (2%)     0 (0%)      0 (0%)           0 (0%)         60s\n",
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }

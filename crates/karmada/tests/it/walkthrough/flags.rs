@@ -82,7 +82,7 @@ const LINES: &[&str] = &[
     "karmadactl logs deploy/nginx --cluster member1 --previous; true",
     "timeout -s INT 3 karmadactl logs deploy/nginx --cluster member1 --follow --selector=''; true",
     "karmadactl exec -f app.yaml --operation-scope members --cluster member1 --container nginx --quiet --pod-running-timeout 1m -- echo in | in",
-    "echo exit | karmadactl exec deploy/nginx -s members -C member1 --stdin --tty -- sh; true",
+    "karmadactl exec deploy/nginx -s members -C member1 --stdin --tty -- sh < /dev/null; true",
     "timeout -s INT 3 karmadactl attach deploy/nginx -s members --cluster member1 --container nginx --stdin --tty --quiet --pod-running-timeout 1m < /dev/null; true",
     "karmadactl top pod --clusters member1 --selector app=nginx --field-selector status.phase=Running --sum --no-headers --use-protocol-buffers=false | nginx",
     "karmadactl top node --clusters member1 --selector kubernetes.io/os=linux --no-headers --sort-by memory --use-protocol-buffers | member1",

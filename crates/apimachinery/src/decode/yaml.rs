@@ -37,7 +37,7 @@ pub fn yaml_untyped(text: &[u8]) -> Result<Decoded, SyntaxError> {
 }
 
 /// How much text is read again for the sake of lines that had to be moved.
-const READ_AGAIN: usize = 4 << 20;
+const READ_AGAIN: usize = 32 << 20;
 
 /// The tree of a text, or the first line of what is wrong with it.
 fn read(original: &str, duplicates: DuplicateKeyPolicy) -> Result<Value, String> {

@@ -153,7 +153,7 @@ fn a_quoted_text_goes_on_level_with_its_key() {
     assert_eq!(yaml_untyped(text.as_bytes()).expect("is YAML").value, expected);
     assert!(yaml_untyped(b"a: 'one\nb: two\n").is_err());
     // However many such lines there are, it ends.
-    let endless = format!("a:\n  b: '{}", "\n  x".repeat(2_000));
+    let endless = format!("a:\n  b: '{}", "\n  x".repeat(300));
     assert!(yaml_untyped(endless.as_bytes()).is_err());
 }
 

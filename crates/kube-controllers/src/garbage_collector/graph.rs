@@ -38,8 +38,8 @@ impl Deletion {
 /// An object as far as ownership is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
-    pub(super) gvr: Gvr,
-    pub(super) kind: String,
+    pub(super) gvr: Arc<Gvr>,
+    pub(super) kind: Arc<str>,
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
@@ -48,11 +48,11 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(gvr: &Gvr, kind: &str, object: &Object) -> Self {
+    pub(super) fn new(gvr: &Arc<Gvr>, kind: &Arc<str>, object: &Object) -> Self {
         let meta = object.meta();
         Self {
             gvr: gvr.clone(),
-            kind: kind.to_owned(),
+            kind: kind.clone(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             uid: meta.uid.clone(),
@@ -62,7 +62,7 @@ impl Node {
     }
 
     pub(super) fn gvk(&self) -> Gvk {
-        self.gvr.group_version().with_kind(self.kind.as_str())
+        self.gvr.group_version().with_kind(&*self.kind)
     }
 
     /// Whether a reference from an object in `namespace` means this object. The version may
@@ -73,7 +73,7 @@ impl Node {
         reachable
             && reference.uid == self.uid
             && reference.name == self.name
-            && reference.kind == self.kind
+            && *reference.kind == *self.kind
             && group == self.gvr.group
     }
 
@@ -105,6 +105,17 @@ impl Graph {
 
     pub(super) fn has_dependents(&self, uid: &str) -> bool {
         self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
+    }
+
+    /// Whether a state of an object says nothing new: most changes of objects are none of their owners.
+    pub(super) fn knows(&self, object: &Object) -> bool {
+        let meta = object.meta();
+        self.nodes.get(&meta.uid).is_some_and(|known| {
+            known.owners == meta.owner_references
+                && known.deletion == Deletion::of(meta)
+                && known.name == meta.name
+                && known.namespace == meta.namespace
+        })
     }
 
     /// Takes a state of an object in; returns the uids to look at.
@@ -154,7 +165,7 @@ impl Graph {
 
     /// Forgets the objects of a resource that is no longer followed, without any conclusion.
     pub(super) fn forget(&mut self, gvr: &Gvr) {
-        let gone: Vec<_> = self.nodes.values().filter(|node| node.gvr == *gvr).cloned().collect();
+        let gone: Vec<_> = self.nodes.values().filter(|node| *node.gvr == *gvr).cloned().collect();
         for node in gone {
             self.nodes.remove(&node.uid);
             node.owners.iter().for_each(|reference| self.unlink(&reference.uid, &node.uid));

@@ -246,7 +246,7 @@ impl Ctx {
         let namespace = &node.namespace;
         let about = ObjectReference {
             api_version: node.gvk().api_version(),
-            kind: node.kind.clone(),
+            kind: node.kind.to_string(),
             namespace: namespace.clone(),
             name: node.name.clone(),
             uid: node.uid.clone(),

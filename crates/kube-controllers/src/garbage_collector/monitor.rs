@@ -131,9 +131,10 @@ impl Monitor {
         let spec = InformerSpec::all(resource.gvr.clone()).metadata_only();
         let informer = self.informers.get(spec);
         let (graph, look) = (self.graph.clone(), self.look.clone());
-        let (gvr, kind) = (resource.gvr.clone(), resource.kind.clone());
+        let (gvr, kind) = (Arc::new(resource.gvr.clone()), Arc::from(resource.kind.as_str()));
         let subscription = informer.subscribe(move |change| {
             let uids = match change {
+                Change::Applied { new, .. } if graph.read().knows(new) => return,
                 Change::Applied { new, .. } => graph.write().apply(Node::new(&gvr, &kind, new)),
                 Change::Deleted(object) => graph.write().remove(object.uid()),
             };

@@ -19,7 +19,7 @@ fn reference(owner: &str, block: bool) -> OwnerReference {
 
 fn node(uid: &str, owners: &[&str], deletion: Deletion) -> Node {
     Node {
-        gvr: Gvr::new("", "v1", "pods"),
+        gvr: Gvr::new("", "v1", "pods").into(),
         kind: "Pod".into(),
         namespace: "ns".into(),
         name: uid.into(),

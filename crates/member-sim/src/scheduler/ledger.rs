@@ -1,7 +1,7 @@
 //! The nodes and what is on them, kept up to date by every change instead of being counted anew for
 //! every pod.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use karmada_apimachinery::Value;
@@ -20,6 +20,8 @@ pub(crate) struct Ledger {
     nodes: BTreeMap<String, Node>,
     /// Where the pods are, by uid.
     places: HashMap<String, String>,
+    labels: Common<BTreeMap<String, String>>,
+    requests: Common<Amounts>,
 }
 
 #[derive(Default, Clone)]
@@ -46,11 +48,35 @@ pub(super) struct Placed {
     /// It leaves already.
     pub(super) terminating: bool,
     pub(super) namespace: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) requests: Amounts,
+    pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) requests: Arc<Amounts>,
     pub(super) priority: i64,
     pub(super) host_ports: Vec<(String, i64)>,
     pub(super) anti_affinity: Vec<Value>,
+}
+
+/// Values many pods have in common, as those of one template do.
+struct Common<T>(VecDeque<Arc<T>>);
+
+impl<T> Default for Common<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: Clone + PartialEq> Common<T> {
+    /// How many are remembered: those of the templates that are being rolled out.
+    const KNOWN: usize = 32;
+
+    fn share(&mut self, value: &T) -> Arc<T> {
+        if let Some(known) = self.0.iter().find(|known| ***known == *value) {
+            return known.clone();
+        }
+        let value = Arc::new(value.clone());
+        self.0.truncate(Self::KNOWN - 1);
+        self.0.push_front(value.clone());
+        value
+    }
 }
 
 /// Why a pod has no place, and how it could get one.
@@ -128,8 +154,8 @@ impl Ledger {
             key: ObjectKey::of(object),
             terminating: object.is_being_deleted(),
             namespace: object.namespace().to_owned(),
-            labels: object.meta().labels.clone(),
-            requests: fit::requests(pod),
+            labels: self.labels.share(&object.meta().labels),
+            requests: self.requests.share(&fit::requests(pod)),
             priority: pod.i64_at(&["spec", "priority"]).unwrap_or_default(),
             host_ports: host_ports(pod),
             anti_affinity: affinity::required_terms(pod, "podAntiAffinity").to_vec(),

@@ -48,7 +48,7 @@ pub struct EventBudget {
 
 impl Default for EventBudget {
     fn default() -> Self {
-        Self { burst: 500.0, per_second: 100.0, waiting: 500 }
+        Self { burst: 1000.0, per_second: 200.0, waiting: 500 }
     }
 }
 
@@ -542,13 +542,13 @@ mod tests {
     async fn a_process_has_a_burst_and_then_a_rate() {
         let (began, desk) = (Instant::now(), Desk::default());
         let components = [(); 2].map(|()| desk.with(EventBudget::default()));
-        for _ in 0..250 {
+        for _ in 0..500 {
             for desk in &components {
                 desk.turn().await;
             }
         }
         assert!(began.elapsed().is_zero());
-        for _ in 0..100 {
+        for _ in 0..200 {
             for desk in &components {
                 desk.turn().await;
             }

@@ -3,6 +3,7 @@
 //! everything else has its turn as ever.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,27 +21,34 @@ use karmada_scheduler_core::snapshot::Snapshot;
 use karmada_scheduler_core::trigger::Trigger;
 use karmada_scheduler_core::{Estimates, Outcome, Peers, schedule};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::lane::{Decided, Lane};
 use crate::{Scheduler, SchedulerHandle};
 
 /// How long the report of a binding waits for company. Members answer sooner unless they are away.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same where many bindings are made at once: everybody who could answer is busy with them.
+/// How long it waits at most while others find company: then whoever could answer is just busy.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
-const MANY: usize = 32;
 
 /// Bindings that were placed and never came are not remembered for ever.
 const REMEMBERED: usize = 1 << 16;
 
 /// The bindings that were made with their placement and are not reported yet.
 #[derive(Default)]
-pub(crate) struct Births(Mutex<HashMap<ObjectKey, Birth>>);
+pub(crate) struct Births {
+    known: Mutex<HashMap<ObjectKey, Birth>>,
+    /// When one of them was last reported in company.
+    accompanied: Mutex<Option<Instant>>,
+}
 
 #[derive(Clone)]
 struct Birth {
+    since: Instant,
+    /// How often clusters had changed so that bindings are looked at again.
+    epoch: u64,
     outcome: Outcome,
     /// The clusters as they were.
     snapshot: Weak<Snapshot>,
@@ -48,7 +56,7 @@ struct Birth {
 
 impl Births {
     fn note(&self, key: ObjectKey, birth: Birth) {
-        let mut births = self.0.lock();
+        let mut births = self.known.lock();
         if births.len() >= REMEMBERED {
             debug!("births are forgotten");
             births.clear();
@@ -56,24 +64,29 @@ impl Births {
         births.insert(key, birth);
     }
 
-    /// How long a binding that appears now may wait; nothing if it was not made with its placement.
-    pub(crate) fn patience(&self, key: &ObjectKey) -> Option<Duration> {
-        let births = self.0.lock();
-        births.get(key)?;
-        Some(if births.len() > MANY { LONG_PATIENCE } else { PATIENCE })
+    /// Whether the report of a binding may still find company.
+    pub(crate) fn may_wait(&self, key: &ObjectKey) -> bool {
+        let is_young =
+            self.known.lock().get(key).is_some_and(|birth| birth.since.elapsed() < LONG_PATIENCE);
+        is_young && self.accompanied.lock().is_some_and(|last| last.elapsed() < PATIENCE)
+    }
+
+    /// The epoch in which a binding was made with its placement.
+    pub(crate) fn epoch_of(&self, key: &ObjectKey) -> Option<u64> {
+        self.known.lock().get(key).map(|birth| birth.epoch)
     }
 
     pub(crate) fn knows(&self, key: &ObjectKey) -> bool {
-        self.0.lock().contains_key(key)
+        self.known.lock().contains_key(key)
     }
 
     pub(crate) fn forget(&self, key: &ObjectKey) {
-        self.0.lock().remove(key);
+        self.known.lock().remove(key);
     }
 
     /// What was decided, if the binding is as it was made.
     fn of(&self, binding: &Subject<'_>) -> Option<Birth> {
-        let births = self.0.lock();
+        let births = self.known.lock();
         let birth = births.get(&key_of(binding))?;
         let is_same = binding.metadata.generation == 1
             && clusters_of(&birth.outcome) == Some(&binding.spec.clusters[..]);
@@ -121,6 +134,7 @@ impl Scheduler {
             applied_placement: None,
             peers: &peers,
         };
+        let epoch = self.epoch.load(Ordering::Acquire);
         let (snapshot, estimates) = (self.snapshot(), Estimates::default());
         let outcome = schedule(&subject, &snapshot, &estimates, &self.config)?;
         let clusters = clusters_of(&outcome)?.to_vec();
@@ -129,7 +143,8 @@ impl Scheduler {
         }
         let placement = serde_json::to_string(placement).ok()?;
         let snapshot = Arc::downgrade(&snapshot);
-        self.births.note(key_of(binding), Birth { outcome, snapshot });
+        let birth = Birth { since: Instant::now(), epoch, outcome, snapshot };
+        self.births.note(key_of(binding), birth);
         Some(Placed { clusters, placement })
     }
 
@@ -155,8 +170,8 @@ impl Scheduler {
         Some(status)
     }
 
-    /// Reports a binding that was made with its placement, if nobody did so meanwhile. Returns whether
-    /// there is nothing else to do: the clusters are as they were.
+    /// Reports a binding that was made with its placement, if it is as it was made and nobody has
+    /// reported it meanwhile. Returns whether that was so.
     pub(crate) async fn report_birth<B: Binding>(
         &self,
         lane: &Lane<B>,
@@ -165,16 +180,18 @@ impl Scheduler {
     ) -> Result<bool, Error> {
         let birth = self.births.of(&subject(&**binding));
         self.births.forget(key);
-        let Some(Birth { outcome, snapshot }) = birth else { return Ok(false) };
-        remember(lane, key, snapshot.clone());
-        let is_same = snapshot.upgrade().is_some_and(|then| Arc::ptr_eq(&then, &self.snapshot()));
+        let Some(Birth { outcome, snapshot, .. }) = birth else { return Ok(false) };
+        remember(lane, key, snapshot);
         self.write(lane, key, binding, Trigger::PlacementChanged, outcome, None).await?;
-        Ok(is_same)
+        Ok(true)
     }
 
     fn reported(&self, binding: &Subject<'_>) {
         let key = key_of(binding);
-        let Some(Birth { outcome, snapshot }) = self.births.0.lock().remove(&key) else { return };
+        let Some(Birth { outcome, snapshot, .. }) = self.births.known.lock().remove(&key) else {
+            return;
+        };
+        *self.births.accompanied.lock() = Some(Instant::now());
         match binding.is_namespaced {
             true => remember(&self.namespaced, &key, snapshot),
             false => remember(&self.global, &key, snapshot),

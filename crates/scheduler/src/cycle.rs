@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::Scheduler;
+use crate::birth::PATIENCE;
 use crate::lane::{Decided, Lane};
 use crate::queue::{Causes, Turn, Verdict};
 
@@ -44,6 +45,14 @@ impl Scheduler {
             return Verdict::Done;
         }
         let mut is_new = self.births.knows(&turn.key);
+        if turn.causes == Causes::BORN {
+            match is_new {
+                true if self.births.may_wait(&turn.key) => return Verdict::Later(PATIENCE),
+                true => {}
+                // It was reported with something else.
+                false => return Verdict::Done,
+            }
+        }
         for _ in 0..CONFLICTS {
             let looked = match std::mem::take(&mut is_new) {
                 true => self.look_at_new(lane, turn, binding).await,
@@ -80,7 +89,7 @@ impl Scheduler {
         binding: Arc<B>,
     ) -> Result<Verdict, Error> {
         let is_done = self.report_birth(lane, &turn.key, &binding).await?;
-        if is_done && turn.causes == Causes::ADDED {
+        if is_done && turn.causes == Causes::BORN {
             return Ok(Verdict::Done);
         }
         self.look_at(lane, &turn.key, fetch(lane, &turn.key).await?).await

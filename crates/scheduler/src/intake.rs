@@ -1,6 +1,7 @@
 //! What happens to bindings and clusters, and which bindings it puts into the queue.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::scopes::Binding;
@@ -9,6 +10,7 @@ use karmada_runtime::{Change, ObjectKey};
 use tracing::warn;
 
 use crate::Scheduler;
+use crate::birth;
 use crate::clusters::{concerns_bindings, new_kinds};
 use crate::lane::Lane;
 use crate::placements::concern;
@@ -64,10 +66,11 @@ impl Scheduler {
         };
         self.metrics.incoming(event);
         let is_placed = cause == Causes::ADDED && !binding.spec().clusters.is_empty();
-        let patience = self.births.patience(&key).filter(|_| is_placed);
-        if let Some(patience) = patience {
-            // It has its placement; what there is to say about it is said with what comes next.
-            return self.queue.push_after(key, urgency(&*binding), cause, patience);
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if is_placed && self.births.epoch_of(&key) == Some(epoch) {
+            // It has its placement, and from now on it hears of clusters that change. What there is to
+            // say about it is said with what comes next.
+            return self.queue.push_after(key, urgency(&*binding), Causes::BORN, birth::PATIENCE);
         }
         self.queue.push(key, urgency(&*binding), cause);
     }
@@ -108,6 +111,8 @@ impl Scheduler {
     /// Puts the bindings that one of these states of a cluster concerns into the queue, as far as
     /// their templates do.
     fn look_again(&self, states: &[Arc<Cluster>], of: impl Fn(&ObjectReference) -> bool) {
+        // Before the bindings are listed: one that comes later sees that it missed this.
+        self.epoch.fetch_add(1, Ordering::AcqRel);
         let keys = {
             let placements = self.placements.lock();
             let mut keys = placements.matching(&*states[0]);

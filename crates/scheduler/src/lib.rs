@@ -27,7 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::FutureExt;
 use karmada_api::cluster::Cluster;
@@ -99,6 +99,8 @@ pub(crate) struct Scheduler {
     queue: BindingQueue,
     assumptions: Assumptions,
     births: Births,
+    /// How often clusters changed so that bindings are looked at again.
+    epoch: AtomicU64,
     /// Set once all clusters are known.
     ready: AtomicBool,
     /// Where bindings of groups were placed, by decisions that may not be written yet.
@@ -146,6 +148,7 @@ pub fn start(manager: &Manager, options: Options, gates: &Gates) -> SchedulerHan
         queue: BindingQueue::new(retries, metrics.clone()),
         assumptions: Assumptions::default(),
         births: Births::default(),
+        epoch: AtomicU64::new(0),
         ready: AtomicBool::new(false),
         placed: Mutex::default(),
         deciding: Mutex::default(),

@@ -30,12 +30,16 @@ pub(crate) struct Causes {
     updated: bool,
     clusters: bool,
     retry: bool,
+    /// It was made with its placement, which is to be reported.
+    born: bool,
 }
 
 impl Causes {
-    const NONE: Self = Self { added: false, updated: false, clusters: false, retry: false };
+    const NONE: Self =
+        Self { added: false, updated: false, clusters: false, retry: false, born: false };
     pub(crate) const ADDED: Self = Self { added: true, ..Self::NONE };
     pub(crate) const UPDATED: Self = Self { updated: true, ..Self::NONE };
+    pub(crate) const BORN: Self = Self { born: true, ..Self::NONE };
     pub(crate) const CLUSTERS: Self = Self { clusters: true, ..Self::NONE };
 
     fn with(self, other: Self) -> Self {
@@ -44,6 +48,7 @@ impl Causes {
             updated: self.updated || other.updated,
             clusters: self.clusters || other.clusters,
             retry: self.retry || other.retry,
+            born: self.born || other.born,
         }
     }
 }
@@ -73,6 +78,8 @@ pub(crate) enum Verdict {
     Failed,
     /// There was no room: time alone hardly helps.
     NoRoom,
+    /// It is not due yet.
+    Later(Duration),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -228,6 +235,9 @@ impl BindingQueue {
         match (dirty, verdict) {
             (Some(dirty), _) => state.place(key.clone(), Place::Active, dirty),
             (None, Verdict::Done) => {}
+            (None, Verdict::Later(pause)) => {
+                state.place(key.clone(), Place::Backoff(now + pause), item);
+            }
             (None, verdict) => {
                 let place = match (&self.0.retries, verdict) {
                     (Retries::Legacy(limit), _) => {

@@ -74,6 +74,12 @@ struct Memory {
 }
 
 impl Memory {
+    /// Whether the cache does not show our last write yet.
+    fn is_ahead_of(&self, key: &ObjectKey, version: &str) -> bool {
+        let number = |version: &str| version.parse::<u64>().ok();
+        self.written.get(key).is_some_and(|written| number(version) < number(written))
+    }
+
     /// Whether nothing but an own write brings the binding back.
     fn is_echo(&mut self, key: &ObjectKey, version: &str) -> bool {
         let is_news = self.news.remove(key);
@@ -122,7 +128,11 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
 
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.bindings.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    if object.is_being_deleted() || ctx.memory.lock().is_echo(&key, object.resource_version()) {
+    let version = object.resource_version();
+    if ctx.memory.lock().is_ahead_of(&key, version) {
+        return Ok(Action::Requeue(COALESCE));
+    }
+    if object.is_being_deleted() || ctx.memory.lock().is_echo(&key, version) {
         return Ok(Action::AwaitChange);
     }
     let binding = object.typed::<B>()?;

@@ -69,6 +69,26 @@ async fn whoever_writes_the_status_first_says_what_scheduling_has_to_say() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reports_wait_while_others_find_company_and_no_longer() {
+    let plane = Plane::with_clusters(&["m1"]).await;
+    let mut others = Vec::new();
+    for number in 0..5 {
+        others.push(make(&plane, plain(&format!("other-{number}"), json!({}))).await);
+    }
+    make(&plane, plain("late", json!({}))).await;
+    for other in others {
+        let status = plane.scheduler().report(subject(&other)).expect("it was not reported");
+        plane.patch_status("resourcebindings", &other.metadata.name, json!(status)).await;
+        plane.scheduler().reported(subject(&other));
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        assert_eq!(outcome(&plane.binding("late").await).1, "");
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(outcome(&plane.binding("late").await).1, "Success");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_changed_since_it_was_made_is_decided_on_anew() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let born = make(&plane, plain("conf", json!({}))).await;

@@ -13,7 +13,7 @@ pub const LOCK_FILE: &str = "karmada.lock";
 /// A directory held by this process until the value is dropped.
 #[derive(Debug)]
 pub struct DirLock {
-    _file: File,
+    file: File,
     path: PathBuf,
 }
 
@@ -43,11 +43,19 @@ impl DirLock {
         written
             .and_then(|()| file.write_all(note.as_bytes()))
             .map_err(|error| not_writable(dir, error))?;
-        Ok(Self { _file: file, path })
+        Ok(Self { file, path })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing would not do: a process that is being started elsewhere in this one has a copy of
+        // the file until its program runs.
+        let _ = self.file.unlock();
     }
 }
 

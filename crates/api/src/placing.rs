@@ -3,6 +3,7 @@
 //! takes its usual way: made, scheduled, reported, each by a write of its own.
 
 use crate::ObjectMeta;
+use crate::scopes::Binding;
 use crate::work::{ResourceBindingSpec, ResourceBindingStatus, TargetCluster};
 
 /// A binding of either scope.
@@ -12,6 +13,17 @@ pub struct Subject<'a> {
     pub spec: &'a ResourceBindingSpec,
     pub status: &'a ResourceBindingStatus,
     pub is_namespaced: bool,
+}
+
+impl<'a> Subject<'a> {
+    pub fn of<B: Binding>(binding: &'a B) -> Self {
+        Self {
+            metadata: binding.metadata(),
+            spec: binding.spec(),
+            status: binding.status(),
+            is_namespaced: B::NAMESPACED,
+        }
+    }
 }
 
 /// Where a binding goes, as it is made with it.

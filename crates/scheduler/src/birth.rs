@@ -98,15 +98,6 @@ fn key_of(binding: &Subject<'_>) -> ObjectKey {
     ObjectKey::new(binding.metadata.namespace.as_str(), binding.metadata.name.as_str())
 }
 
-fn subject<B: Binding>(binding: &B) -> Subject<'_> {
-    Subject {
-        metadata: binding.metadata(),
-        spec: binding.spec(),
-        status: binding.status(),
-        is_namespaced: B::NAMESPACED,
-    }
-}
-
 fn clusters_of(outcome: &Outcome) -> Option<&[TargetCluster]> {
     outcome.result.as_ref().ok().map(|placed| &placed.clusters[..])
 }
@@ -178,7 +169,7 @@ impl Scheduler {
         key: &ObjectKey,
         binding: &Arc<B>,
     ) -> Result<bool, Error> {
-        let birth = self.births.of(&subject(&**binding));
+        let birth = self.births.of(&Subject::of(&**binding));
         self.births.forget(key);
         let Some(Birth { outcome, snapshot, .. }) = birth else { return Ok(false) };
         remember(lane, key, snapshot);

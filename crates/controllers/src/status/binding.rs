@@ -141,7 +141,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
         return Ok(Action::AwaitChange);
     };
     // What the scheduler has to say about a new binding is said with the same write.
-    let scheduled = ctx.placer.as_ref().and_then(|placer| placer.report(subject(&*binding)));
+    let scheduled = ctx.placer.as_ref().and_then(|placer| placer.report(Subject::of(&*binding)));
     let speaks_for = ctx.placer.as_ref().filter(|_| scheduled.is_some());
     let mut status = scheduled.unwrap_or_else(|| binding.status().clone());
     status.aggregated_status = aggregation.items();
@@ -158,7 +158,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
             written => written?,
         };
         if let Some(placer) = speaks_for {
-            placer.reported(subject(&*binding));
+            placer.reported(Subject::of(&*binding));
         }
     }
     ctx.update_template(&object, &*binding, &status).await?;
@@ -166,15 +166,6 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
         ctx.memory.lock().written.insert(key, version);
     }
     Ok(Action::AwaitChange)
-}
-
-fn subject<B: Binding>(binding: &B) -> Subject<'_> {
-    Subject {
-        metadata: binding.metadata(),
-        spec: binding.spec(),
-        status: binding.status(),
-        is_namespaced: B::NAMESPACED,
-    }
 }
 
 impl Ctx {

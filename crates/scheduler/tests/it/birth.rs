@@ -13,14 +13,10 @@ fn read(binding: Value) -> ResourceBinding {
     ResourceBinding::from_value(binding).unwrap()
 }
 
-fn subject(binding: &ResourceBinding) -> Subject<'_> {
-    let ResourceBinding { metadata, spec, status, .. } = binding;
-    Subject { metadata, spec, status, is_namespaced: true }
-}
-
 /// Makes a binding as whoever asks the scheduler before does.
 async fn make(plane: &Plane, binding: Value) -> ResourceBinding {
-    let placed = plane.scheduler().place(subject(&read(binding.clone()))).expect("it is placed");
+    let placed =
+        plane.scheduler().place(Subject::of(&read(binding.clone()))).expect("it is placed");
     let mut born = binding;
     born["spec"]["clusters"] = json!(placed.clusters);
     born["metadata"]["annotations"] =
@@ -55,12 +51,12 @@ async fn what_is_made_with_its_placement_is_reported_once_and_left_alone() {
 async fn whoever_writes_the_status_first_says_what_scheduling_has_to_say() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let born = make(&plane, plain("conf", json!({}))).await;
-    let status = plane.scheduler().report(subject(&born)).expect("there is something to say");
+    let status = plane.scheduler().report(Subject::of(&born)).expect("there is something to say");
     plane.patch_status("resourcebindings", "conf", json!(status)).await;
-    plane.scheduler().reported(subject(&born));
+    plane.scheduler().reported(Subject::of(&born));
     let written = plane.binding("conf").await;
     assert_eq!(outcome(&written), ("m1".to_owned(), "Success".to_owned()));
-    assert!(plane.scheduler().report(subject(&read(written.clone()))).is_none());
+    assert!(plane.scheduler().report(Subject::of(&read(written.clone()))).is_none());
     tokio::time::sleep(Duration::from_secs(5)).await;
     let later = plane.binding("conf").await;
     assert_eq!(later["metadata"]["resourceVersion"], written["metadata"]["resourceVersion"]);
@@ -77,9 +73,9 @@ async fn reports_wait_while_others_find_company_and_no_longer() {
     }
     make(&plane, plain("late", json!({}))).await;
     for other in others {
-        let status = plane.scheduler().report(subject(&other)).expect("it was not reported");
+        let status = plane.scheduler().report(Subject::of(&other)).expect("it was not reported");
         plane.patch_status("resourcebindings", &other.metadata.name, json!(status)).await;
-        plane.scheduler().reported(subject(&other));
+        plane.scheduler().reported(Subject::of(&other));
         tokio::time::sleep(Duration::from_millis(900)).await;
         assert_eq!(outcome(&plane.binding("late").await).1, "");
     }
@@ -95,7 +91,7 @@ async fn what_changed_since_it_was_made_is_decided_on_anew() {
     let named = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
     plane.patch("resourcebindings", "conf", json!({"spec": {"placement": named}})).await;
     let changed = read(plane.binding("conf").await);
-    assert!(plane.scheduler().report(subject(&changed)).is_none());
+    assert!(plane.scheduler().report(Subject::of(&changed)).is_none());
     assert_eq!(born.metadata.generation, 1);
     assert_eq!(plane.outcome("conf").await.1, "NoClusterFit");
     plane.stop().await;
@@ -113,7 +109,12 @@ async fn only_what_fits_and_is_this_schedulers_is_placed_at_once() {
     orphan["metadata"]["labels"] = json!({});
     for binding in [nowhere, foreign, suspended, orphan] {
         let binding = read(binding);
-        assert_eq!(plane.scheduler().place(subject(&binding)), None, "{}", binding.metadata.name);
+        assert_eq!(
+            plane.scheduler().place(Subject::of(&binding)),
+            None,
+            "{}",
+            binding.metadata.name
+        );
     }
     plane.stop().await;
 }

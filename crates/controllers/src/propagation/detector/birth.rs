@@ -13,12 +13,7 @@ use super::Detector;
 impl Detector {
     /// The binding with all that is known of it already; nothing if that is no more than it says.
     pub(super) async fn complete<B: Binding>(&self, desired: &B, template: &Value) -> Option<B> {
-        let placed = self.placer.as_ref()?.place(Subject {
-            metadata: desired.metadata(),
-            spec: desired.spec(),
-            status: desired.status(),
-            is_namespaced: B::NAMESPACED,
-        })?;
+        let placed = self.placer.as_ref()?.place(Subject::of(desired))?;
         let mut born = desired.clone();
         born.spec_mut().clusters = placed.clusters;
         let marks = &mut born.metadata_mut().annotations;

@@ -60,7 +60,9 @@ async fn a_server_that_does_not_answer_is_not_claimed_to_have_written_or_not() {
     assert!(store.health().is_err());
     servers.signal(0, "CONT");
     put(&store, "/a", "3").await;
-    assert_eq!(store.get("/a", None).await.unwrap().unwrap().value, "3");
+    // The write nobody can tell of may be carried out even now, after the one that was acknowledged.
+    let value = store.get("/a", None).await.unwrap().unwrap().value;
+    assert!(value == "3" || value == "2", "{value:?}");
     assert!(store.health().is_ok());
 }
 

@@ -52,13 +52,13 @@ async fn a_server_that_does_not_answer_is_not_claimed_to_have_written_or_not() {
     let Some(servers) = Servers::start(1) else { return };
     let store = servers.store("/s").await;
     put(&store, "/a", "1").await;
-    servers.signal(0, "STOP");
+    servers.freeze(0);
     let write = store.put("/a", "2".into(), Expect::Any);
     let (written, read) = tokio::join!(write, store.get("/a", None));
     assert!(matches!(written, Err(Error::Ambiguous { .. })), "{written:?}");
     assert!(matches!(read, Err(Error::Unavailable { .. })), "{read:?}");
     assert!(store.health().is_err());
-    servers.signal(0, "CONT");
+    servers.go_on(0);
     put(&store, "/a", "3").await;
     // The write nobody can tell of may be carried out even now, after the one that was acknowledged.
     let value = store.get("/a", None).await.unwrap().unwrap().value;

@@ -146,7 +146,29 @@ impl Servers {
     }
 
     /// Stops a server without ending it, or lets it go on.
-    pub(crate) fn signal(&self, place: u16, signal: &str) {
+    /// Stops a server as a debugger would. Its threads take notice one after the other, so this
+    /// waits for the last of them.
+    pub(crate) fn freeze(&self, place: u16) {
+        self.signal(place, "STOP");
+        let tasks = format!("/proc/{}/task", self.members[usize::from(place)].process.id());
+        let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(task.expect("a thread").path().join("stat"));
+            let stat = stat.unwrap_or_default();
+            // The state stands behind the name, which may hold anything.
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !std::fs::read_dir(&tasks).expect("threads").all(is_stopped) {
+            assert!(Instant::now() < deadline, "the server does not stop");
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn go_on(&self, place: u16) {
+        self.signal(place, "CONT");
+    }
+
+    fn signal(&self, place: u16, signal: &str) {
         let pid = self.members[usize::from(place)].process.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &pid]).status();
         assert!(sent.expect("run kill").success(), "no signal sent");

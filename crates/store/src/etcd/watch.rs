@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use super::Connected;
 use super::channel::{Duplex, Failure};
+use super::connected::Connected;
 use super::messages::{self, Happened, Keys, WatchAnswer};
 use crate::{Error, Event, Result, Update};
 

@@ -213,7 +213,7 @@ impl Launch {
             .args(["--log-level", "warn"])
             // A busy machine must not look like a broken one: elections are for servers that are
             // gone, and processes are killed here, not machines.
-            .args(["--heartbeat-interval", "300", "--election-timeout", "3000"])
+            .args(["--heartbeat-interval", "500", "--election-timeout", "5000"])
             .arg("--unsafe-no-fsync")
             .args(&self.tls)
             .stdin(Stdio::null())

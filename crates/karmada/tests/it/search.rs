@@ -259,7 +259,10 @@ fn callers_need_the_right_and_write_as_themselves(plane: &Plane<'_>) {
         "create clusterrole through --verb=* --resource=proxying.search.karmada.io/proxy",
     ));
     ok(plane.command("create clusterrolebinding through --clusterrole=through --user=carol"));
-    assert!(ok(plane.through("--as carol get pods -o name")).contains("pod/web"));
+    eventually("carol may read", || {
+        let output = text(&run(plane.through("--as carol get pods -o name")));
+        output.contains("pod/web").then_some(())
+    });
     eventually("the member refuses what it does not allow carol", || {
         let output = text(&run(plane.through("--as carol delete pod web")));
         output.contains("User \"carol\" cannot delete resource \"pods\"").then_some(())

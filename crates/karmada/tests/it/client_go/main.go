@@ -124,13 +124,13 @@ func leadershipMovesOn(ctx context.Context, config *rest.Config) {
 	candidate := func(name string) context.CancelFunc {
 		own, cancel := context.WithCancel(ctx)
 		lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, "leader",
-			resourcelock.ResourceLockConfig{Identity: name}, config, 4*time.Second)
+			resourcelock.ResourceLockConfig{Identity: name}, config, 40*time.Second)
 		must("make the lock", err)
 		running.Go(func() {
 			leaderelection.RunOrDie(own, leaderelection.LeaderElectionConfig{
 				Lock:            lock,
-				LeaseDuration:   6 * time.Second,
-				RenewDeadline:   4 * time.Second,
+				LeaseDuration:   60 * time.Second,
+				RenewDeadline:   40 * time.Second,
 				RetryPeriod:     500 * time.Millisecond,
 				ReleaseOnCancel: true,
 				Callbacks: leaderelection.LeaderCallbacks{

@@ -4,6 +4,7 @@
 use regex::Regex;
 
 use super::shell::{Space, Terminal as _};
+use crate::server::PATIENCE;
 
 /// The kubectl to compare with.
 const VERSION: &str = "v1.36.";
@@ -49,6 +50,19 @@ fn decided(text: &str, object: &str) -> String {
     }
 }
 
+/// Asks both programs until they say the same: others may write between the two.
+fn agree(space: &Space, what: &str, ask: impl Fn() -> (String, String)) {
+    let began = std::time::Instant::now();
+    loop {
+        let (ours, theirs) = ask();
+        if ours == theirs {
+            return;
+        }
+        let is_over = began.elapsed() > PATIENCE;
+        assert!(!is_over, "{what} in {}:\n{ours}\n--- kubectl\n{theirs}", space.name());
+    }
+}
+
 #[test]
 fn objects_are_described_as_kubectl_describes_them() {
     let Some(kubectl) = kubectl() else { return };
@@ -67,17 +81,21 @@ fn objects_are_described_as_kubectl_describes_them() {
     let mut compared = 0;
     for object in named.split_whitespace().chain(more.split_whitespace()) {
         let line = format!("describe {object} --show-events=false");
-        let theirs = space.ok(&format!("{kubectl} {line}"));
-        let ours = space.ok(&format!("karmadactl {line}"));
-        assert_eq!(decided(&ours, object), decided(&theirs, object), "{object}");
+        agree(&space, object, || {
+            let theirs = space.ok(&format!("{kubectl} {line}"));
+            let ours = space.ok(&format!("karmadactl {line}"));
+            (decided(&ours, object), decided(&theirs, object))
+        });
         compared += 1;
     }
     assert!(compared >= 40, "only {compared}");
     // Events stand below, with the same columns.
     for object in ["deployment.apps/web", "networkpolicy/web", "role/reader", "quota/small"] {
-        let theirs = still(&space.ok(&format!("{kubectl} describe {object}")));
-        let ours = still(&space.ok(&format!("karmadactl describe {object}")));
-        assert_eq!(ours, theirs, "{object}");
+        agree(&space, object, || {
+            let theirs = space.ok(&format!("{kubectl} describe {object}"));
+            let ours = space.ok(&format!("karmadactl describe {object}"));
+            (still(&ours), still(&theirs))
+        });
     }
     for object in
         ["pv/disk", "storageclass/fast", "priorityclass/beside-first", "ingressclass/edge"]
@@ -103,10 +121,12 @@ fn objects_of_members_are_described_as_kubectl_describes_them() {
     let named = space
         .ok(&format!("kubectl {direct} get deploy,rs,rc,pods,svc,endpointslices,ingress -o name"));
     for object in named.split_whitespace().chain(["node/member2-node-1"]) {
-        let theirs = space.ok(&format!("{kubectl} {direct} describe {object} --show-events=false"));
-        let ours = space
-            .ok(&format!("karmadactl describe {object} -s members -C member2 --show-events=false"));
-        assert_eq!(still(&ours), still(&theirs), "{object}");
+        let line = format!("describe {object} --show-events=false");
+        agree(&space, object, || {
+            let theirs = space.ok(&format!("{kubectl} {direct} {line}"));
+            let ours = space.ok(&format!("karmadactl {line} -s members -C member2"));
+            (still(&ours), still(&theirs))
+        });
     }
 }
 

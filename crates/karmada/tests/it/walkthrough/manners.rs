@@ -355,12 +355,21 @@ fn a_cron_job_is_run_now() {
 fn a_wait_is_told_on_a_terminal_only() {
     let Some(space) = Space::new("progress") else { return };
     space.ok("kubectl create cm kept && kubectl patch cm kept --type merge -p '{\"metadata\":{\"finalizers\":[\"example.com/keep\"]}}'");
-    let release = "(sleep 3; kubectl patch cm kept --type merge -p '{\"metadata\":{\"finalizers\":null}}') >/dev/null 2>&1 &";
-    let on_terminal = space
-        .run(&format!("{release} script -qec 'karmadactl delete cm kept' /dev/null < /dev/null"));
-    assert!(on_terminal.out.contains("waiting for the end of configmap/kept"), "{on_terminal:?}");
+    let release = |when: &str| {
+        format!(
+            "({when}; kubectl patch cm kept --type merge -p '{{\"metadata\":{{\"finalizers\":null}}}}') >/dev/null 2>&1 &"
+        )
+    };
+    // It is let go once the line was seen, and after a long while in any case.
+    let told = "waiting for the end of configmap/kept";
+    let seen = format!("for _ in $(seq 3000); do grep -q '{told}' seen && break; sleep 0.1; done");
+    let on_terminal = space.run(&format!(
+        "{} script -qfec 'karmadactl delete cm kept' seen < /dev/null",
+        release(&seen)
+    ));
+    assert!(on_terminal.out.contains(told), "{on_terminal:?}");
     space.ok("kubectl create cm kept && kubectl patch cm kept --type merge -p '{\"metadata\":{\"finalizers\":[\"example.com/keep\"]}}'");
-    let in_pipe = space.run(&format!("{release} karmadactl delete cm kept"));
+    let in_pipe = space.run(&format!("{} karmadactl delete cm kept", release("sleep 3")));
     assert_eq!(
         (in_pipe.out.as_str(), in_pipe.err.as_str()),
         ("configmap \"kept\" deleted from progress namespace\n", "")
@@ -401,8 +410,8 @@ fn clusters_are_cordoned_and_tainted() {
         ("karmadactl cordon member1", "member1 cluster cordoned\n"),
         ("karmadactl cordon member1", "member1 cluster already cordoned\n"),
         (
-            "kubectl get cluster member1 -o jsonpath='{.spec.taints[0].key}:{.spec.taints[0].effect}'",
-            "cluster.karmada.io/unschedulable:NoSchedule",
+            "kubectl get cluster member1 -o jsonpath='{.spec.taints[?(@.key==\"cluster.karmada.io/unschedulable\")].effect}'",
+            "NoSchedule",
         ),
         ("karmadactl uncordon member1", "member1 cluster uncordoned\n"),
         (

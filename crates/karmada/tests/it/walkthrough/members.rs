@@ -36,7 +36,8 @@ fn objects_of_members_are_listed_watched_and_printed() {
         "karmadactl get nodes --operation-scope members --sort-by={.metadata.name} -o custom-columns=N:.metadata.name --no-headers",
     );
     assert_eq!(sorted.lines().count(), 9, "{sorted}");
-    let watched = space.ok("timeout 10 karmadactl get deploy --operation-scope members -w --output-watch-events | head -2");
+    let watch = "exec karmadactl get deploy --operation-scope members -w --output-watch-events";
+    let watched = space.follow(watch, "ADDED");
     assert!(steady(&watched).contains("ADDED nginx member1 2/2"), "{watched}");
     let nothing = space.run("karmadactl get ingress --operation-scope members");
     assert_eq!(

@@ -90,6 +90,18 @@ pub(crate) trait Terminal {
         self.until(line, |out| steady(out) == expected);
     }
 
+    /// Follows a command that never ends until it has printed this, however long that takes, and stops it then.
+    fn follow(&self, line: &str, part: &str) -> String {
+        let line = format!(
+            "({line}) > followed & trap 'kill $!' EXIT; \
+             for _ in $(seq {}); do grep -q '{part}' followed && break; sleep 0.1; done; cat followed",
+            crate::server::PATIENCE.as_secs() * 10
+        );
+        let printed = self.run(&line).out;
+        assert!(printed.contains(part), "no {part:?} in what is printed by {line}: {printed}");
+        printed
+    }
+
     fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder().join(name), text).expect("write a file");
     }

@@ -55,7 +55,7 @@ spec:
     space.until(&seen("--kubeconfig $MEMBERS/member2.config"), |out| {
         out == "registry.example.com/nginx [\"/bin/start\"] [\"--cluster=member2\"] east east-team 3"
     });
-    assert_eq!(space.ok(&seen("--kubeconfig $MEMBERS/member1.config")), "nginx     1");
+    space.until(&seen("--kubeconfig $MEMBERS/member1.config"), |out| out == "nginx     1");
     // The template is as it was written.
     assert_eq!(space.ok(&seen("")), "nginx     1");
     let config = |member: &str| {
@@ -235,14 +235,12 @@ fn u26_the_groups_are_seen_by_both_programs() {
             "{text}"
         );
     }
-    let services = steady(&space.ok("kubectl get apiservice"));
-    let is_known = |line: &str| services.lines().any(|own| own == line);
-    assert!(
-        is_known(
-            "v1alpha1.cluster.karmada.io karmada-system/karmada-aggregated-apiserver True AGE"
-        ) && is_known("v1alpha1.policy.karmada.io Local True AGE"),
-        "{services}"
-    );
+    space.until("kubectl get apiservice", |out| {
+        let services = steady(out);
+        let is_known = |line: &str| services.lines().any(|own| own == line);
+        is_known("v1alpha1.cluster.karmada.io karmada-system/karmada-aggregated-apiserver True AGE")
+            && is_known("v1alpha1.policy.karmada.io Local True AGE")
+    });
     assert!(
         space.ok("karmadactl api-versions").lines().any(|line| line == "work.karmada.io/v1alpha2")
     );

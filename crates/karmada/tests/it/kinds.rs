@@ -20,6 +20,18 @@ const fn sample(
     Sample { name, field, header, object }
 }
 
+impl Sample {
+    fn plural(&self) -> &str {
+        self.name.split('.').next().unwrap_or_default()
+    }
+
+    /// Named beside the kind, since kubectl before 1.21 takes what follows a dot for a field.
+    fn version(&self) -> String {
+        let object: serde_json::Value = serde_json::from_str(self.object).expect("JSON");
+        object["apiVersion"].as_str().expect("a version").to_owned()
+    }
+}
+
 const SAMPLES: &[Sample] = &[
     sample(
         "propagationpolicies.policy.karmada.io",
@@ -168,9 +180,11 @@ fn every_kind_is_explained_applied_compared_and_listed() {
         return;
     };
     for sample in SAMPLES {
-        let whole = kubectl.expect(&format!("explain {}", sample.name));
+        let (plural, version) = (sample.plural(), sample.version());
+        let explain = |of: &str| kubectl.expect(&format!("explain {of} --api-version={version}"));
+        let whole = explain(plural);
         assert!(whole.contains("DESCRIPTION:") && whole.contains("FIELDS:"), "{whole}");
-        let field = kubectl.expect(&format!("explain {}.{}", sample.name, sample.field));
+        let field = explain(&format!("{plural}.{}", sample.field));
         let description = field.split("DESCRIPTION:").nth(1).unwrap_or_default().trim();
         assert!(!description.is_empty() && !description.starts_with("<empty>"), "{field}");
     }
@@ -193,8 +207,8 @@ fn every_kind_is_explained_applied_compared_and_listed() {
     let names: Vec<&str> = SAMPLES.iter().map(|sample| sample.name).collect();
     let listed = kubectl.expect(&format!("get {}", names.join(",")));
     for sample in SAMPLES {
-        let (plural, group) = sample.name.split_once('.').expect("a full name");
-        let stem = &plural[..plural.len() - 3];
+        let (_, group) = sample.name.split_once('.').expect("a full name");
+        let stem = &sample.plural()[..sample.plural().len() - 3];
         let row =
             format!(r"(?m)^{}\s*\n{stem}\w*\.{}/sample ", sample.header, regex::escape(group));
         assert!(regex::Regex::new(&row).expect("a pattern").is_match(&listed), "{row}\n{listed}");

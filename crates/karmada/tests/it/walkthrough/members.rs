@@ -127,7 +127,7 @@ fn a_terminal_is_given_to_a_container_and_taken_back() {
         space.write(&format!("{name}.sh"), &script);
         // Nothing more is typed, but nobody leaves either.
         let line = format!(
-            "(printf '{typed}'; until [ -s {name}.after ]; do sleep 0.05; done) | timeout 300 script -qec 'bash {name}.sh' /dev/null"
+            "(printf '{typed}'; timeout 300 bash -c 'until [ -s {name}.after ]; do sleep 0.05; done') | timeout 300 script -qec 'bash {name}.sh' /dev/null"
         );
         let shown = space.run(&line).out;
         let [before, after] =

@@ -183,7 +183,7 @@ async fn attempt(
     }
     let finished = meta::is_finished(&new) && is_finalized(call, &new);
     let written = if dry_run {
-        Written::Stored(new)
+        Written::Stored(if finished { new } else { write::rehearse(current, new) })
     } else if finished {
         // Compat: the answer carries the version the object had, not that of its deletion.
         match write::remove(call, current, new).await? {

@@ -120,6 +120,11 @@ pub(crate) async fn replace(
     }
 }
 
+/// What [`replace`] would leave behind.
+pub(crate) fn rehearse(current: &Current, object: Value) -> Value {
+    if is_stored_like_this(&object, current) { current.value.clone() } else { object }
+}
+
 /// Whether a write would change nothing but times of managed fields.
 fn is_stored_like_this(object: &Value, current: &Current) -> bool {
     if !current.completed && object.resource_version() == current.value.resource_version() {

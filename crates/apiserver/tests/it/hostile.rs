@@ -89,8 +89,20 @@ async fn until_closed(mut stream: impl AsyncRead + Unpin) -> String {
 /// Says something after the handshake and waits for the end.
 async fn saying(server: &Open, text: &[u8]) -> String {
     let mut stream = server.connect().await;
-    stream.write_all(text).await.unwrap();
+    // Whoever is late has been cut off already.
+    let _ = stream.write_all(text).await;
     until_closed(stream).await
+}
+
+/// The same for what is answered before the end, unless this machine was too busy to say it in time.
+async fn answered(server: &Open, text: &[u8]) -> String {
+    let began = Instant::now();
+    loop {
+        let said = saying(server, text).await;
+        if !said.is_empty() || began.elapsed() > PATIENCE {
+            return said;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,8 +124,8 @@ async fn clients_that_never_go_on_are_cut_off() {
         saying(&server, b""),
         saying(&server, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nX-A: "),
         // A connection that is kept for nothing, and a body that never comes.
-        saying(&server, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        saying(&server, half_a_body.as_bytes()),
+        answered(&server, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        answered(&server, half_a_body.as_bytes()),
     );
     assert!(kept.starts_with("HTTP/1.1 200"), "{kept}");
     assert!(body.starts_with("HTTP/1.1 504"), "{body}");

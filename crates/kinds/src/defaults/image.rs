@@ -10,7 +10,7 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     let part = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
     let digest = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}";
     let pattern = format!(
-        r"^(?:{host}(?::[0-9]+)?/)?{part}(?:/{part})*(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@{digest})?$"
+        r"^(?:{host}(?::[0-9]+)?/)?{part}(?:/{part})*(?::(?P<tag>[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}}))?(?P<digest>@{digest})?$"
     );
     Regex::new(&pattern).expect("the pattern is constant")
 });

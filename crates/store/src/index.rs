@@ -218,6 +218,10 @@ impl Index {
                 while let Some(old) = versions.older.pop_front_if(|old| old.revision <= gone) {
                     self.history_bytes -= old.size();
                 }
+                if versions.older.is_empty() {
+                    // Its room is more than a key takes otherwise, and most keys rest.
+                    versions.older = VecDeque::new();
+                }
                 let deleted = versions.latest.kv.is_none() && versions.latest.revision <= gone;
                 if deleted {
                     self.keys.remove(&event.kv.key);

@@ -4,6 +4,7 @@
 //! Connections (kubeconfig, exec plugins, TLS) are those of [`kube`], through proxies they are made
 //! by [`tunnel`]; [`Client::kube`] gives access to them where typed requests are wanted.
 
+mod alike;
 mod api;
 mod connect;
 mod discovery;

@@ -14,6 +14,7 @@ use karmada_apimachinery::readable::Readable;
 use karmada_handover::{Shown, with_version};
 use serde::Deserialize;
 
+use crate::alike::{self, Labels, Owners};
 use crate::slim;
 
 /// Reference to an owner in `metadata.ownerReferences`.
@@ -29,7 +30,7 @@ pub struct OwnerReference {
 }
 
 /// The metadata caches are indexed by.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
     pub name: String,
@@ -37,16 +38,44 @@ pub struct Meta {
     pub uid: String,
     pub resource_version: String,
     pub generation: i64,
-    #[serde(deserialize_with = "or_default")]
-    pub labels: BTreeMap<String, String>,
+    /// Shared with other objects that have the same.
+    #[serde(deserialize_with = "read_labels")]
+    pub labels: Arc<BTreeMap<String, String>>,
     #[serde(deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
-    #[serde(deserialize_with = "or_default")]
-    pub owner_references: Vec<OwnerReference>,
+    /// Shared with other objects that have the same.
+    #[serde(deserialize_with = "read_owners")]
+    pub owner_references: Arc<[OwnerReference]>,
     #[serde(deserialize_with = "or_default")]
     pub finalizers: Vec<String>,
     pub creation_timestamp: Option<String>,
     pub deletion_timestamp: Option<String>,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            namespace: String::new(),
+            uid: String::new(),
+            resource_version: String::new(),
+            generation: 0,
+            labels: alike::no_labels(),
+            annotations: BTreeMap::new(),
+            owner_references: alike::no_owners(),
+            finalizers: Vec::new(),
+            creation_timestamp: None,
+            deletion_timestamp: None,
+        }
+    }
+}
+
+fn read_labels<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
+    or_default(deserializer).map(alike::labels)
+}
+
+fn read_owners<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Owners, D::Error> {
+    or_default(deserializer).map(alike::owners)
 }
 
 /// Reads `null` as nothing.
@@ -60,7 +89,7 @@ where
 
 /// An object of any kind. Hand it around as `Arc<Object>`.
 pub struct Object {
-    gvk: Gvk,
+    gvk: Arc<Gvk>,
     meta: Meta,
     bytes: Bytes,
     /// Where the version belongs in the text, if it is not there.
@@ -87,7 +116,8 @@ impl Object {
             }
             _ => gvk.clone(),
         };
-        Ok(Self { gvk, meta: head.metadata, bytes, version_at: None, parsed: OnceLock::new() })
+        let (gvk, meta) = (alike::kind(gvk), head.metadata);
+        Ok(Self { gvk, meta, bytes, version_at: None, parsed: OnceLock::new() })
     }
 
     /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
@@ -115,7 +145,8 @@ impl Object {
             Ok(own) => (own.gvk, own.meta),
             Err(shared) => (shared.gvk.clone(), shared.meta.clone()),
         };
-        (meta.labels, meta.annotations, meta.creation_timestamp) = Default::default();
+        (meta.annotations, meta.creation_timestamp) = Default::default();
+        meta.labels = alike::no_labels();
         let (bytes, version_at) = (Bytes::new(), None);
         Arc::new(Self { gvk, meta, bytes, version_at, parsed: OnceLock::new() })
     }

@@ -2,6 +2,8 @@
 //! travels in the extensions of ordinary requests and answers: whoever does not know it sees empty
 //! bodies, so a client uses it only with a server that is known to.
 
+mod alike;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -10,6 +12,8 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use karmada_apimachinery::Value;
 use parking_lot::Mutex;
+
+pub use alike::Seen;
 
 /// Marks a request whose sender takes trees for an answer, and carries its body if it has one.
 #[derive(Clone, Default)]

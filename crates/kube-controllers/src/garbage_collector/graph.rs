@@ -42,8 +42,8 @@ pub(super) struct Node {
     pub(super) kind: Arc<str>,
     pub(super) namespace: String,
     pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) owners: Vec<OwnerReference>,
+    pub(super) uid: Arc<str>,
+    pub(super) owners: Arc<[OwnerReference]>,
     pub(super) deletion: Deletion,
 }
 
@@ -55,7 +55,7 @@ impl Node {
             kind: kind.clone(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
-            uid: meta.uid.clone(),
+            uid: meta.uid.as_str().into(),
             owners: meta.owner_references.clone(),
             deletion: Deletion::of(meta),
         }
@@ -71,7 +71,7 @@ impl Node {
         let group = GroupVersion::parse(&reference.api_version).unwrap_or_default().group;
         let reachable = self.namespace.is_empty() || self.namespace == namespace;
         reachable
-            && reference.uid == self.uid
+            && *reference.uid == *self.uid
             && reference.name == self.name
             && *reference.kind == *self.kind
             && group == self.gvr.group
@@ -88,9 +88,9 @@ impl Node {
 
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    nodes: HashMap<String, Arc<Node>>,
+    nodes: HashMap<Arc<str>, Arc<Node>>,
     /// By the uid of the owner, which need not be known itself.
-    dependents: HashMap<String, BTreeSet<String>>,
+    dependents: HashMap<String, BTreeSet<Arc<str>>>,
 }
 
 impl Graph {
@@ -103,6 +103,10 @@ impl Graph {
         uids.filter_map(|uid| self.get(uid)).collect()
     }
 
+    fn uids_below(&self, uid: &str) -> impl Iterator<Item = String> {
+        self.dependents.get(uid).into_iter().flatten().map(|uid| uid.to_string())
+    }
+
     pub(super) fn has_dependents(&self, uid: &str) -> bool {
         self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
     }
@@ -110,7 +114,7 @@ impl Graph {
     /// Whether a state of an object says nothing new: most changes of objects are none of their owners.
     pub(super) fn knows(&self, object: &Object) -> bool {
         let meta = object.meta();
-        self.nodes.get(&meta.uid).is_some_and(|known| {
+        self.nodes.get(meta.uid.as_str()).is_some_and(|known| {
             known.owners == meta.owner_references
                 && known.deletion == Deletion::of(meta)
                 && known.name == meta.name
@@ -122,25 +126,31 @@ impl Graph {
     pub(super) fn apply(&mut self, node: Node) -> Vec<String> {
         let node = Arc::new(node);
         let old = self.nodes.insert(node.uid.clone(), node.clone());
-        let old_owners = old.as_ref().map(|old| old.owners.as_slice()).unwrap_or_default();
+        let old_owners = old.as_ref().map(|old| &*old.owners).unwrap_or_default();
         for reference in old_owners {
             if !node.owners.iter().any(|own| own.uid == reference.uid) {
                 self.unlink(&reference.uid, &node.uid);
             }
         }
-        for reference in &node.owners {
-            self.dependents.entry(reference.uid.clone()).or_default().insert(node.uid.clone());
+        for reference in node.owners.iter() {
+            match self.dependents.get_mut(&reference.uid) {
+                Some(dependents) => drop(dependents.insert(node.uid.clone())),
+                None => {
+                    let first = BTreeSet::from([node.uid.clone()]);
+                    self.dependents.insert(reference.uid.clone(), first);
+                }
+            }
         }
         let mut look = Vec::new();
         let begins = old.as_ref().is_none_or(|old| old.deletion != node.deletion);
         let waits = matches!(node.deletion, Deletion::Foreground | Deletion::Orphan);
-        if (begins && waits) || (!node.owners.is_empty() && old_owners != node.owners) {
-            look.push(node.uid.clone());
+        if (begins && waits) || (!node.owners.is_empty() && *old_owners != *node.owners) {
+            look.push(node.uid.to_string());
         }
         // Those who refer to an object just found may refer to it wrongly; those who depend on one
         // that begins to go have to go with it.
         if old.is_none() || (begins && node.deletion == Deletion::Foreground) {
-            look.extend(self.dependents.get(&node.uid).into_iter().flatten().cloned());
+            look.extend(self.uids_below(&node.uid));
         }
         if let Some(old) = old {
             let released = old.owners.iter().map(|reference| reference.uid.as_str());
@@ -152,9 +162,9 @@ impl Graph {
 
     /// Takes an object out; returns the uids to look at.
     pub(super) fn remove(&mut self, uid: &str) -> Vec<String> {
-        let mut look: Vec<_> = self.dependents.get(uid).into_iter().flatten().cloned().collect();
+        let mut look: Vec<String> = self.uids_below(uid).collect();
         let Some(node) = self.nodes.remove(uid) else { return look };
-        for reference in &node.owners {
+        for reference in node.owners.iter() {
             self.unlink(&reference.uid, uid);
             if self.is_waiting(&reference.uid) {
                 look.push(reference.uid.clone());

@@ -106,7 +106,7 @@ impl Ctx {
     async fn read(&self, node: &Node) -> Result<Option<Value>, Error> {
         let found = self.api(node).find(&node.name).await;
         let found = found.map_err(|source| Error::Read { node: describe(node), source })?;
-        Ok(found.filter(|object| object.uid() == node.uid))
+        Ok(found.filter(|object| *object.uid() == *node.uid))
     }
 
     /// Decides about an object that nobody deletes.
@@ -249,7 +249,7 @@ impl Ctx {
             kind: node.kind.to_string(),
             namespace: namespace.clone(),
             name: node.name.clone(),
-            uid: node.uid.clone(),
+            uid: node.uid.to_string(),
             resource_version: String::new(),
         };
         let message = format!(
@@ -271,7 +271,7 @@ impl Ctx {
         loop {
             let options = DeleteOptions {
                 propagation: Some(propagation),
-                uid: Some(node.uid.clone()),
+                uid: Some(node.uid.to_string()),
                 resource_version: version.clone(),
                 ..DeleteOptions::default()
             };
@@ -309,7 +309,7 @@ impl Ctx {
 
     /// Patches metadata; what was read has to be what is stored.
     async fn patch(&self, node: &Node, object: &Value, mut metadata: Value) -> Result<(), Error> {
-        metadata["uid"] = node.uid.as_str().into();
+        metadata["uid"] = (*node.uid).into();
         metadata["resourceVersion"] = object.resource_version().into();
         match self.api(node).merge_patch(&node.name, json!({"metadata": metadata})).await {
             Ok(_) => Ok(()),
@@ -349,7 +349,7 @@ impl Ctx {
         }
         for dependent in blocking {
             if dependent.deletion != Deletion::Foreground {
-                self.look.add(dependent.uid.clone());
+                self.look.add(dependent.uid.to_string());
             }
         }
         // The last of them to go wakes us.

@@ -38,7 +38,7 @@ fn changes_say_who_has_to_be_looked_at() {
     assert_eq!(graph.apply(node("child", &["owner"], Deletion::None)), none, "nothing changed");
     assert_eq!(graph.apply(node("owner", &[], Deletion::Foreground)), ["owner", "child"]);
     let mut released = node("child", &["owner"], Deletion::None);
-    released.owners = vec![reference("owner", false)];
+    released.owners = vec![reference("owner", false)].into();
     assert_eq!(graph.apply(released), ["child", "owner"], "a released owner may go");
     assert_eq!(graph.remove("child"), ["owner"], "the last dependent wakes its owner");
     assert!(!graph.has_dependents("owner"));

@@ -122,7 +122,7 @@ fn in_domain(term: &Value, own_namespace: &str, node: &Node, nodes: &[&Node]) ->
     let domain = node.labels.get(key)?;
     let near = nodes.iter().filter(|other| other.labels.get(key) == Some(domain));
     let mut pods = near.flat_map(|other| other.pods.values());
-    Some(pods.any(|pod| selects(term, own_namespace, &pod.namespace, &pod.labels)))
+    Some(pods.any(|pod| selects(term, own_namespace, &pod.key.namespace, &pod.labels)))
 }
 
 /// Whether the pods that the pod wants near itself are near this node.
@@ -136,7 +136,7 @@ pub(super) fn has_company(wanted: &Wanted<'_>, node: &Node, nodes: &[&Node]) -> 
         let anybody = nodes.iter().flat_map(|node| node.pods.values());
         let alone = !anybody
             .into_iter()
-            .any(|pod| selects(term, wanted.namespace, &pod.namespace, &pod.labels));
+            .any(|pod| selects(term, wanted.namespace, &pod.key.namespace, &pod.labels));
         alone
             && node.labels.contains_key(key)
             && selects(term, wanted.namespace, wanted.namespace, wanted.labels)
@@ -156,7 +156,7 @@ pub(super) fn is_welcome(wanted: &Wanted<'_>, node: &Node, nodes: &[&Node]) -> b
             let key = term.str_at(&["topologyKey"]).unwrap_or_default();
             node.labels.contains_key(key)
                 && node.labels.get(key) == other.labels.get(key)
-                && selects(term, &pod.namespace, wanted.namespace, wanted.labels)
+                && selects(term, &pod.key.namespace, wanted.namespace, wanted.labels)
         })
     };
     let mut averse = nodes.iter().filter(|other| other.averse > 0);
@@ -199,7 +199,8 @@ impl Constraint {
         let mut counts: HashMap<String, i64> = HashMap::new();
         for node in nodes.iter().filter(|node| matches_node(wanted.pod, node)) {
             let Some(domain) = node.labels.get(&key) else { continue };
-            let own = |pod: &&Placed| selects(rule, wanted.namespace, &pod.namespace, &pod.labels);
+            let own =
+                |pod: &&Placed| selects(rule, wanted.namespace, &pod.key.namespace, &pod.labels);
             let here = node.pods.values().filter(own).count();
             *counts.entry(domain.clone()).or_default() += i64::try_from(here).unwrap_or(i64::MAX);
         }

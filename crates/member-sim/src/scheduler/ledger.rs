@@ -19,8 +19,7 @@ use crate::workloads::pods::Pod;
 pub(crate) struct Ledger {
     nodes: BTreeMap<String, Node>,
     /// Where the pods are, by uid.
-    places: HashMap<String, String>,
-    labels: Common<BTreeMap<String, String>>,
+    places: HashMap<Arc<str>, Arc<str>>,
     requests: Common<Amounts>,
 }
 
@@ -28,13 +27,13 @@ pub(crate) struct Ledger {
 pub(super) struct Node {
     /// Pods may be seen before their node is.
     pub(super) known: bool,
-    pub(super) name: String,
-    pub(super) labels: BTreeMap<String, String>,
+    pub(super) name: Arc<str>,
+    pub(super) labels: Arc<BTreeMap<String, String>>,
     pub(super) taints: Vec<Value>,
     pub(super) unschedulable: bool,
     pub(super) allocatable: Amounts,
     pub(super) used: Amounts,
-    pub(super) pods: HashMap<String, Placed>,
+    pub(super) pods: HashMap<Arc<str>, Placed>,
     /// How many of them keep others away. Few do, so that nodes without one need not be searched.
     pub(super) averse: usize,
     /// Pods that others were asked to leave for, by uid: the room is theirs.
@@ -47,7 +46,6 @@ pub(super) struct Placed {
     pub(super) key: ObjectKey,
     /// It leaves already.
     pub(super) terminating: bool,
-    pub(super) namespace: String,
     pub(super) labels: Arc<BTreeMap<String, String>>,
     pub(super) requests: Arc<Amounts>,
     pub(super) priority: i64,
@@ -111,7 +109,7 @@ impl Ledger {
             && node.allocatable == allocatable
             && node.labels == labels;
         node.known = true;
-        node.name = object.name().to_owned();
+        node.name = object.name().into();
         node.taints = taints;
         node.unschedulable = unschedulable;
         node.allocatable = allocatable;
@@ -137,11 +135,12 @@ impl Ledger {
         if pod.spec().node_name.is_empty() {
             return Taken::Unplaced;
         }
-        if self.places.get(object.uid()) != Some(&pod.spec().node_name) {
+        let node = pod.spec().node_name.as_str();
+        if self.places.get(object.uid()).is_none_or(|place| **place != *node) {
             self.remove_pod(object.uid());
-            self.put(object, &object.value(), &pod.spec().node_name);
+            self.put(object, &object.value(), node);
         }
-        let node = self.nodes.get_mut(&pod.spec().node_name);
+        let node = self.nodes.get_mut(node);
         if let Some(placed) = node.and_then(|node| node.pods.get_mut(object.uid())) {
             placed.terminating = object.is_being_deleted();
         }
@@ -153,8 +152,7 @@ impl Ledger {
         let placed = Placed {
             key: ObjectKey::of(object),
             terminating: object.is_being_deleted(),
-            namespace: object.namespace().to_owned(),
-            labels: self.labels.share(&object.meta().labels),
+            labels: object.meta().labels.clone(),
             requests: self.requests.share(&fit::requests(pod)),
             priority: pod.i64_at(&["spec", "priority"]).unwrap_or_default(),
             host_ports: host_ports(pod),
@@ -163,8 +161,12 @@ impl Ledger {
         let entry = self.nodes.entry(node.to_owned()).or_default();
         fit::add(&mut entry.used, &placed.requests);
         entry.averse += usize::from(!placed.anti_affinity.is_empty());
-        entry.pods.insert(object.uid().to_owned(), placed);
-        self.places.insert(object.uid().to_owned(), node.to_owned());
+        if entry.name.is_empty() {
+            entry.name = node.into();
+        }
+        let uid: Arc<str> = object.uid().into();
+        entry.pods.insert(uid.clone(), placed);
+        self.places.insert(uid, entry.name.clone());
     }
 
     fn denominate(&mut self, uid: &str) {
@@ -180,7 +182,7 @@ impl Ledger {
 
     /// Forgets a pod; whether it had a place.
     pub(super) fn remove_pod(&mut self, uid: &str) -> bool {
-        let Some(node) = self.places.remove(uid).and_then(|name| self.nodes.get_mut(&name)) else {
+        let Some(node) = self.places.remove(uid).and_then(|name| self.nodes.get_mut(&*name)) else {
             return false;
         };
         if let Some(placed) = node.pods.remove(uid) {
@@ -221,7 +223,7 @@ impl Ledger {
         }
         if let Some(name) = best.map(|(_, node)| node.name.clone()) {
             self.put(object, pod, &name);
-            return Ok(name);
+            return Ok(name.to_string());
         }
         let why = verdict::explain(&wanted, nodes.len(), &refusals);
         let can_preempt = wanted.preempts && refusals.iter().any(Refusal::has_victims);

@@ -1,6 +1,8 @@
 //! Room for a pod of higher priority: which pods of which node would have to go. Decides only; the
 //! pods are told and deleted by the scheduler.
 
+use std::sync::Arc;
+
 use karmada_apimachinery::Value;
 use karmada_runtime::ObjectKey;
 
@@ -34,9 +36,9 @@ pub(super) fn plan(wanted: &Wanted<'_>, nodes: &[&Node], full: bool) -> Option<P
         let cost = (priorities().max(), priorities().sum::<i64>(), victims.len());
         let victims = victims
             .into_iter()
-            .map(|(uid, pod)| Victim { key: pod.key.clone(), uid: uid.clone() })
+            .map(|(uid, pod)| Victim { key: pod.key.clone(), uid: uid.to_string() })
             .collect();
-        Some((cost, Preemption { node: node.name.clone(), victims }))
+        Some((cost, Preemption { node: node.name.to_string(), victims }))
     });
     // Of equals the first, so that the same cluster always decides the same.
     ways.min_by(|(one, a), (other, b)| one.cmp(other).then_with(|| a.node.cmp(&b.node)))
@@ -53,9 +55,9 @@ fn victims<'n>(
     nodes: &[&'n Node],
     place: usize,
     full: bool,
-) -> Option<Vec<(&'n String, &'n Placed)>> {
+) -> Option<Vec<(&'n Arc<str>, &'n Placed)>> {
     let node = *nodes.get(place)?;
-    let mut lower: Vec<(&String, &Placed)> =
+    let mut lower: Vec<(&Arc<str>, &Placed)> =
         node.pods.iter().filter(|(_, pod)| pod.priority < wanted.priority).collect();
     // The most important ones are the first that may stay.
     lower.sort_by(|(one, a), (other, b)| b.priority.cmp(&a.priority).then_with(|| one.cmp(other)));
@@ -91,9 +93,9 @@ impl Node {
         }
     }
 
-    fn put_back(&mut self, uid: &str, pod: &Placed) {
+    fn put_back(&mut self, uid: &Arc<str>, pod: &Placed) {
         fit::add(&mut self.used, &pod.requests);
-        self.pods.insert(uid.to_owned(), pod.clone());
+        self.pods.insert(uid.clone(), pod.clone());
     }
 }
 

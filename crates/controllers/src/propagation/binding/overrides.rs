@@ -143,7 +143,7 @@ impl<B: Binding> Wake<B> {
         let by_labels = |selector: &ResourceSelector| {
             selector.name.is_empty() && selector.label_selector.is_some()
         };
-        let labels = template.as_ref().map(|template| &template.meta().labels);
+        let labels = template.as_ref().map(|template| &*template.meta().labels);
         let head = Head {
             api_version: Cow::Borrowed(&resource.api_version),
             kind: &resource.kind,

@@ -87,7 +87,7 @@ fn is_mirrored(endpoints: &Object) -> bool {
 }
 
 fn labels_of(endpoints: &Object) -> Value {
-    let mut labels = endpoints.meta().labels.clone();
+    let mut labels = (*endpoints.meta().labels).clone();
     labels.insert(SERVICE_NAME.to_owned(), endpoints.name().to_owned());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     json!(labels)

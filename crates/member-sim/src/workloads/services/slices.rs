@@ -218,7 +218,7 @@ fn endpoint(
 }
 
 fn labels_of(service: &Object, spec: &Service) -> Value {
-    let mut labels = service.meta().labels.clone();
+    let mut labels = (*service.meta().labels).clone();
     labels.remove(HEADLESS);
     if spec.is_headless() {
         labels.insert(HEADLESS.to_owned(), String::new());

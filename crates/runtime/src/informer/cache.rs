@@ -1,5 +1,6 @@
 //! The objects of an informer, by name and by every index asked for.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -18,24 +19,42 @@ pub struct Cache {
 
 #[derive(Default)]
 struct State {
-    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    /// The keys are shared with the indexes.
+    objects: BTreeMap<Arc<ObjectKey>, Arc<Object>>,
     indexes: HashMap<&'static str, Index>,
 }
 
 struct Index {
     terms: IndexFn,
-    keys: HashMap<String, BTreeSet<ObjectKey>>,
+    keys: HashMap<String, BTreeSet<Arc<ObjectKey>>>,
 }
 
 impl Index {
-    fn insert(&mut self, key: &ObjectKey, object: &Object) {
-        for term in (self.terms)(object) {
+    fn insert(&mut self, key: &Arc<ObjectKey>, object: &Object) {
+        self.insert_at(key, (self.terms)(object));
+    }
+
+    fn insert_at(&mut self, key: &Arc<ObjectKey>, terms: Vec<String>) {
+        for term in terms {
             self.keys.entry(term).or_default().insert(key.clone());
         }
     }
 
+    /// Most changes leave an object where it is.
+    fn replace(&mut self, key: &Arc<ObjectKey>, old: &Object, new: &Object) {
+        let (before, after) = ((self.terms)(old), (self.terms)(new));
+        if before != after {
+            self.remove_from(key, before);
+            self.insert_at(key, after);
+        }
+    }
+
     fn remove(&mut self, key: &ObjectKey, object: &Object) {
-        for term in (self.terms)(object) {
+        self.remove_from(key, (self.terms)(object));
+    }
+
+    fn remove_from(&mut self, key: &ObjectKey, terms: Vec<String>) {
+        for term in terms {
             if let Some(keys) = self.keys.get_mut(&term) {
                 keys.remove(key);
                 if keys.is_empty() {
@@ -75,13 +94,13 @@ impl Cache {
 
     pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<Object>> {
         let state = self.state.read();
-        let from = state.objects.range(ObjectKey::new(namespace, "")..);
+        let from = state.objects.range::<ObjectKey, _>(ObjectKey::new(namespace, "")..);
         let own = from.take_while(|(key, _)| key.namespace == namespace);
         own.map(|(_, object)| object.clone()).collect()
     }
 
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.state.read().objects.keys().cloned().collect()
+        self.state.read().objects.keys().map(|key| ObjectKey::clone(key)).collect()
     }
 
     pub fn len(&self) -> usize {
@@ -97,19 +116,29 @@ impl Cache {
         let state = self.state.read();
         let keys = state.indexes.get(name).and_then(|index| index.keys.get(term));
         let keys = keys.into_iter().flatten();
-        keys.filter_map(|key| state.objects.get(key).cloned()).collect()
+        keys.filter_map(|key| state.objects.get(&**key).cloned()).collect()
     }
 
     pub(super) fn apply(&self, object: Arc<Object>) -> Option<Arc<Object>> {
         let key = ObjectKey::of(&object);
         let mut state = self.state.write();
         let State { objects, indexes } = &mut *state;
-        let old = objects.insert(key.clone(), object.clone());
-        for index in indexes.values_mut() {
-            if let Some(old) = &old {
-                index.remove(&key, old);
+        let (key, old) = match objects.entry(Arc::new(key)) {
+            Entry::Vacant(place) => {
+                let key = place.key().clone();
+                place.insert(object.clone());
+                (key, None)
             }
-            index.insert(&key, &object);
+            Entry::Occupied(mut place) => {
+                let old = place.insert(object.clone());
+                (place.key().clone(), Some(old))
+            }
+        };
+        for index in indexes.values_mut() {
+            match &old {
+                Some(old) => index.replace(&key, old, &object),
+                None => index.insert(&key, &object),
+            }
         }
         old
     }

@@ -3,6 +3,7 @@
 //! of client-go.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -306,7 +307,7 @@ async fn create(api: &Api, mut event: Value) -> karmada_client::Result<Value> {
 /// How to write an event down.
 #[derive(Debug, PartialEq)]
 struct Plan {
-    key: NoteKey,
+    key: Digest,
     namespace: String,
     event: Value,
     write: Write,
@@ -318,19 +319,20 @@ enum Write {
     Count(String, Value),
 }
 
-/// Events with equal keys are the same event happening again.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct NoteKey {
-    group: GroupKey,
-    message: String,
+/// What an event, its kind or the object it is about is known by. The words themselves would take more memory
+/// than the events.
+type Digest = u64;
+
+fn digest(words: impl Hash) -> Digest {
+    let mut hasher = DefaultHasher::new();
+    words.hash(&mut hasher);
+    hasher.finish()
 }
 
-/// Events with equal keys are similar.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct GroupKey {
-    about: ObjectReference,
-    kind: EventType,
-    reason: String,
+/// The version changes with every event and does not make it another object.
+fn digest_of(about: &ObjectReference) -> Digest {
+    let ObjectReference { api_version, kind, namespace, name, uid, resource_version: _ } = about;
+    digest((api_version, kind, namespace, name, uid))
 }
 
 struct Seen {
@@ -340,7 +342,7 @@ struct Seen {
 }
 
 struct Similar {
-    messages: HashSet<String>,
+    messages: HashSet<Digest>,
     last: Timestamp,
 }
 
@@ -352,9 +354,12 @@ struct Bucket {
 /// Remembers what was written and decides what to do with the next event.
 struct Correlator {
     component: String,
-    seen: HashMap<NoteKey, Seen>,
-    similar: HashMap<GroupKey, Similar>,
-    buckets: HashMap<ObjectReference, Bucket>,
+    /// The same event happening again.
+    seen: HashMap<Digest, Seen>,
+    /// Events that differ in nothing but their messages.
+    similar: HashMap<Digest, Similar>,
+    /// By the object they are about.
+    buckets: HashMap<Digest, Bucket>,
 }
 
 impl Correlator {
@@ -364,17 +369,15 @@ impl Correlator {
 
     /// Returns what to write; nothing if there was too much about this object already.
     fn plan(&mut self, note: &Note) -> Option<Plan> {
-        // The version changes with every event and does not make it another one.
-        let about = ObjectReference { resource_version: String::new(), ..note.about.clone() };
-        let group = GroupKey { about, kind: note.kind, reason: note.reason.clone() };
-        let (message, folded) = self.fold(&group, note);
-        if !self.allow(&group.about, note.at) {
+        let about = digest_of(&note.about);
+        let group = digest((about, note.kind, &note.reason));
+        let (message, folded) = self.fold(group, note);
+        if !self.allow(about, note.at) {
             return None;
         }
         bound(&mut self.seen);
-        let message_key = if folded { String::new() } else { message.clone() };
-        let key = NoteKey { group, message: message_key };
-        let seen = self.seen.entry(key.clone()).or_insert_with(|| Seen {
+        let key = digest((group, if folded { "" } else { message.as_str() }));
+        let seen = self.seen.entry(key).or_insert_with(|| Seen {
             count: 0,
             first: note.at,
             name: String::new(),
@@ -395,25 +398,25 @@ impl Correlator {
         Some(Plan { key, namespace, event, write })
     }
 
-    fn stored(&mut self, key: NoteKey, name: &str) {
+    fn stored(&mut self, key: Digest, name: &str) {
         if let Some(seen) = self.seen.get_mut(&key) {
             seen.name = name.to_owned();
         }
     }
 
     /// Gives many different messages of one reason a common one.
-    fn fold(&mut self, group: &GroupKey, note: &Note) -> (String, bool) {
+    fn fold(&mut self, group: Digest, note: &Note) -> (String, bool) {
         bound(&mut self.similar);
         let similar = self
             .similar
-            .entry(group.clone())
+            .entry(group)
             .or_insert_with(|| Similar { messages: HashSet::new(), last: note.at });
         if note.at.duration_since(similar.last).unsigned_abs() > SIMILAR_WITHIN {
             similar.messages.clear();
         }
         similar.last = note.at;
         if similar.messages.len() < SIMILAR_LIMIT {
-            similar.messages.insert(note.message.clone());
+            similar.messages.insert(digest(&note.message));
         }
         if similar.messages.len() < SIMILAR_LIMIT {
             return (note.message.clone(), false);
@@ -421,10 +424,9 @@ impl Correlator {
         (format!("(combined from similar events): {}", note.message), true)
     }
 
-    fn allow(&mut self, about: &ObjectReference, now: Timestamp) -> bool {
+    fn allow(&mut self, about: Digest, now: Timestamp) -> bool {
         bound(&mut self.buckets);
-        let bucket =
-            self.buckets.entry(about.clone()).or_insert(Bucket { tokens: BURST, filled: now });
+        let bucket = self.buckets.entry(about).or_insert(Bucket { tokens: BURST, filled: now });
         let gone = now.duration_since(bucket.filled).unsigned_abs().as_secs_f64();
         bucket.filled = now;
         bucket.tokens = (bucket.tokens + gone * REFILL_PER_SECOND).min(BURST);

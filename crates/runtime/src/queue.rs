@@ -24,6 +24,9 @@ pub enum Priority {
     High,
 }
 
+/// How many keys a queue keeps room for while it is empty.
+const ROOM: usize = 64;
+
 /// How fast failed work comes back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateLimit {
@@ -177,7 +180,21 @@ impl<K: Clone + Eq + Hash> State<K> {
                 return Some(key);
             }
         }
+        self.shrink();
         None
+    }
+
+    /// Gives back the room that a burst took.
+    fn shrink(&mut self) {
+        if self.ready.capacity() > ROOM {
+            self.ready.shrink_to(0);
+            self.dirty.shrink_to(0);
+            self.active.shrink_to(0);
+        }
+        if self.timers.capacity() > ROOM && self.timers.is_empty() {
+            self.timers.shrink_to(0);
+            self.delayed.shrink_to(0);
+        }
     }
 }
 

@@ -78,13 +78,14 @@ impl Sim {
         nodes::register(&manager, &config).await?;
         let authorizer = server.handle().authorizer();
         let keys = Keyring { pki: pki.clone(), tokens, authorizer, clock: clock.clone() };
-        let plane = Plane::new(manager.clone(), Arc::new(keys));
-        registry::start(&plane, registry::Role::Member, &[]);
         nodes::start(&manager, &faults, &config);
         pods::start(&manager, &faults, &config.timeline);
         scheduler::start(&manager, &faults);
         kubelet::serve(&server.handle(), &manager, &faults, &config.forwards);
         workloads::start(&manager, config.load_balancers);
+        // Behind the others: the garbage collector follows what nobody follows yet.
+        let plane = Plane::new(manager.clone(), Arc::new(keys));
+        registry::start(&plane, registry::Role::Member, &[]);
         if let Some(path) = &config.control {
             control::serve(path, faults.clone(), &shutdown)
                 .map_err(|source| Error::Control { path: path.display().to_string(), source })?;

@@ -113,7 +113,9 @@ impl Monitor {
         let gone: Vec<Gvr> = self.followed.keys().filter(gone).cloned().collect();
         for gvr in gone {
             debug!(resource = %gvr.group_resource(), "no longer followed");
-            if let Some((informer, _subscription)) = self.followed.remove(&gvr) {
+            if let Some((informer, _subscription)) = self.followed.remove(&gvr)
+                && informer.spec().metadata_only
+            {
                 self.informers.stop(informer.spec());
             }
             self.graph.write().forget(&gvr);
@@ -128,8 +130,12 @@ impl Monitor {
     }
 
     fn start(&self, resource: &ApiResource) -> (Arc<Informer>, Subscription) {
-        let spec = InformerSpec::all(resource.gvr.clone()).metadata_only();
-        let informer = self.informers.get(spec);
+        // Where somebody follows the whole objects, their metadata need not be kept twice.
+        let whole = InformerSpec::all(resource.gvr.clone());
+        let informer = match self.informers.running(&whole) {
+            Some(running) => running,
+            None => self.informers.get(whole.metadata_only()),
+        };
         let (graph, look) = (self.graph.clone(), self.look.clone());
         let (gvr, kind) = (Arc::new(resource.gvr.clone()), Arc::from(resource.kind.as_str()));
         let subscription = informer.subscribe(move |change| {

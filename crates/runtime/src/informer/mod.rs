@@ -278,6 +278,11 @@ impl Informers {
         informer
     }
 
+    /// Returns the informer of these objects if it runs already.
+    pub fn running(&self, spec: &InformerSpec) -> Option<Arc<Informer>> {
+        self.running.lock().get(spec).cloned()
+    }
+
     /// Follows all objects of a resource.
     pub fn all(&self, gvr: &Gvr) -> Arc<Informer> {
         self.get(InformerSpec::all(gvr.clone()))

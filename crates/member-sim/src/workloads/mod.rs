@@ -1,6 +1,7 @@
 //! The controllers of a cluster that runs workloads, each reading and writing nothing but the API.
 
 mod autoscaler;
+mod body;
 mod cronjob;
 mod daemonset;
 mod deployment;

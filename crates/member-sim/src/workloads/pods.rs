@@ -14,10 +14,9 @@ use karmada_apimachinery::time::parse_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_runtime::{Change, Informer, Manager, ObjectKey, Queue, Recorder};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 
 use super::BURST;
+use super::body::{Body, Condition, PodSpec, PodStatus};
 use super::expectations::Expectations;
 use super::ownership::{
     Claimer, accepts_all, controller_of, controller_reference, index_by_controller,
@@ -30,151 +29,6 @@ type Answer<T> = karmada_client::Result<T>;
 pub(crate) struct Pod {
     pub(crate) object: Arc<Object>,
     body: Arc<Body>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Body {
-    spec: PodSpec,
-    status: PodStatus,
-}
-
-karmada_apimachinery::readable!(Body);
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodSpec {
-    pub(crate) node_name: String,
-    pub(crate) hostname: String,
-    pub(crate) subdomain: String,
-    pub(crate) restart_policy: String,
-    pub(crate) containers: Vec<Container>,
-    pub(crate) init_containers: Vec<Container>,
-    pub(crate) active_deadline_seconds: Option<i64>,
-    /// Those that stand for a claim: of the others controllers know nothing.
-    #[serde(deserialize_with = "claiming")]
-    pub(crate) volumes: Vec<Volume>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Volume {
-    name: String,
-    persistent_volume_claim: Option<ClaimSource>,
-    ephemeral: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ClaimSource {
-    claim_name: String,
-}
-
-impl Volume {
-    /// The claim behind the volume; one made for an ephemeral volume is named after the pod.
-    fn claim(&self, pod: &str) -> Option<String> {
-        let named = self.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
-        named.or_else(|| self.ephemeral.map(|_| format!("{pod}-{}", self.name)))
-    }
-}
-
-fn claiming<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>, D::Error> {
-    let mut volumes: Vec<Volume> = Option::deserialize(deserializer)?.unwrap_or_default();
-    volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
-    volumes.shrink_to_fit();
-    Ok(volumes)
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Container {
-    pub(crate) name: String,
-    pub(crate) ports: Vec<ContainerPort>,
-    pub(crate) resources: Resources,
-    pub(crate) restart_policy: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerPort {
-    pub(crate) name: String,
-    pub(crate) container_port: i64,
-    pub(crate) protocol: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Resources {
-    /// By name. There are two or three, and very many pods: a map would be ten times as large.
-    #[serde(deserialize_with = "pairs")]
-    requests: Amounts,
-}
-
-type Amounts = Box<[(Box<str>, Value)]>;
-
-impl Resources {
-    pub(crate) fn request(&self, resource: &str) -> Option<&Value> {
-        self.requests.iter().find(|(name, _)| **name == *resource).map(|(_, amount)| amount)
-    }
-}
-
-fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amounts, D::Error> {
-    let pairs: Option<BTreeMap<Box<str>, Value>> = Option::deserialize(deserializer)?;
-    Ok(pairs.unwrap_or_default().into_iter().collect())
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodStatus {
-    pub(crate) phase: String,
-    pub(crate) reason: String,
-    pub(crate) conditions: Vec<Condition>,
-    #[serde(rename = "hostIP")]
-    pub(crate) host_ip: String,
-    #[serde(rename = "podIP")]
-    pub(crate) pod_ip: String,
-    #[serde(rename = "podIPs")]
-    pub(crate) pod_ips: Vec<PodIp>,
-    pub(crate) start_time: Option<String>,
-    pub(crate) container_statuses: Vec<ContainerStatus>,
-    pub(crate) init_container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PodIp {
-    pub(crate) ip: String,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Condition {
-    pub(crate) r#type: String,
-    pub(crate) status: String,
-    pub(crate) last_transition_time: Option<String>,
-    pub(crate) reason: String,
-    pub(crate) message: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ContainerStatus {
-    pub(crate) name: String,
-    pub(crate) restart_count: i64,
-    pub(crate) state: ContainerState,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ContainerState {
-    pub(crate) terminated: Option<Terminated>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Terminated {
-    pub(crate) exit_code: i64,
-    pub(crate) finished_at: Option<String>,
 }
 
 /// The node a pod is bound to.
@@ -233,7 +87,7 @@ impl Pod {
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.status().phase.as_str(), "Succeeded" | "Failed")
+        matches!(&*self.status().phase, "Succeeded" | "Failed")
     }
 
     /// Neither finished nor on its way out.
@@ -251,8 +105,7 @@ impl Pod {
 
     /// Returns since when the pod has been ready.
     pub(crate) fn ready_since(&self) -> Option<Timestamp> {
-        let ready = self.condition("Ready").filter(|condition| condition.status == "True")?;
-        ready.last_transition_time.as_deref().and_then(parse_time)
+        self.condition("Ready").filter(|condition| condition.status == "True")?.since
     }
 
     /// Returns how long the pod still has to stay ready to count as available: nothing left if it
@@ -492,7 +345,7 @@ pub(crate) fn selector_of(owner: &Value) -> LabelSelector {
 /// purpose per node.
 pub(crate) fn rank_for_deletion(pods: &mut [Pod], mates: &BTreeMap<String, usize>, now: Timestamp) {
     pods.sort_by_cached_key(|pod| {
-        let phase = match pod.status().phase.as_str() {
+        let phase = match &*pod.status().phase {
             "Pending" => 0,
             "Running" => 2,
             _ => 1,

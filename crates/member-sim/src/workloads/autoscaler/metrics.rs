@@ -4,7 +4,8 @@ use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::quantity::Quantity;
 use karmada_apimachinery::{Value, json};
 
-use crate::workloads::pods::{Container, Pod};
+use crate::workloads::body::Container;
+use crate::workloads::pods::Pod;
 
 /// Changes smaller than this share of the target are not worth a move.
 pub(super) const TOLERANCE: f64 = 0.1;

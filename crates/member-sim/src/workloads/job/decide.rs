@@ -197,7 +197,7 @@ impl Job<'_> {
     }
 
     fn has_failed(&self, pod: &Pod) -> bool {
-        let phase = pod.status().phase.as_str();
+        let phase = &*pod.status().phase;
         // A pod that is deleted may never get to say that it failed.
         phase == "Failed"
             || (pod.is_terminating() && phase != "Succeeded" && !self.waits_for_failure)
@@ -320,7 +320,7 @@ impl Job<'_> {
             return false;
         }
         let living =
-            self.pods.iter().filter(|p| matches!(p.status().phase.as_str(), "Running" | "Pending"));
+            self.pods.iter().filter(|p| matches!(&*p.status().phase, "Running" | "Pending"));
         let restarts: i64 = living.map(Pod::restarts).sum();
         if limit == 0 { restarts > 0 } else { restarts >= limit }
     }
@@ -433,13 +433,8 @@ fn drain_missing(uids: &mut BTreeSet<String>, tracked: &BTreeSet<String>) -> i64
 }
 
 fn finished_at(pod: &Pod) -> Option<Timestamp> {
-    let ended = pod.status().container_statuses.iter().filter_map(|status| {
-        let ended = status.state.terminated.as_ref()?.finished_at.as_deref()?;
-        parse_time(ended)
-    });
-    let changed = || {
-        let condition = pod.condition("Ready")?;
-        parse_time(condition.last_transition_time.as_deref()?)
-    };
+    let ended = pod.status().container_statuses.iter();
+    let ended = ended.filter_map(|status| status.state.terminated.as_ref()?.finished_at);
+    let changed = || pod.condition("Ready")?.since;
     ended.max().or_else(changed).or_else(|| pod.created())
 }

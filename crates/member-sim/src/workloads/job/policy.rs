@@ -6,7 +6,8 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt;
 
 use super::indexes;
-use crate::workloads::pods::{ContainerStatus, Pod};
+use crate::workloads::body::ContainerStatus;
+use crate::workloads::pods::Pod;
 
 /// What becomes of a failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

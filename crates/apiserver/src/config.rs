@@ -21,13 +21,15 @@ pub enum Role {
 pub struct History {
     /// Bytes of superseded values in the store.
     pub stored: usize,
-    /// Bytes of events that each resource remembers for watchers that come late.
+    /// Bytes of events that each resource remembers at most, for watchers that fall behind.
     pub watched: usize,
+    /// Bytes of them that are left once all watchers have read them, for those that come back.
+    pub read: usize,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { stored: 32 << 20, watched: 16 << 20 }
+        Self { stored: 32 << 20, watched: 16 << 20, read: 4 << 20 }
     }
 }
 

@@ -151,7 +151,7 @@ impl Builder {
     async fn begin(self) -> Result<Server, Error> {
         let stop = CancellationToken::new();
         let fresh = self.store.revision() <= 1;
-        let caches = Caches::start(self.store.clone(), self.config.history.watched, stop.clone());
+        let caches = Caches::start(self.store.clone(), self.config.history, stop.clone());
         let registry = Arc::new(Registry::default());
         let objects: Arc<dyn Objects> = Arc::new(CachedObjects(registry.clone()));
         let rbac = Arc::new(Rbac::default());

@@ -24,7 +24,7 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long controllers may take to finish what they are at.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// There may be a hundred members in a process, and those who watch them seldom fall far behind.
-const HISTORY: History = History { stored: 1 << 20, watched: 2 << 20 };
+const HISTORY: History = History { stored: 512 << 10, watched: 2 << 20, read: 128 << 10 };
 /// Enough for the story of a Deployment of a hundred pods. A thousand pods that start at once would
 /// otherwise cost more in events than in pods.
 const EVENTS: EventBudget = EventBudget { burst: 150.0, per_second: 1.0, waiting: 150 };

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cache, Reading};
+use crate::config::History;
 
 /// How much history a cache reads at its start.
 const REPLAYED: i64 = 20_000;
@@ -25,7 +26,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// All caches of a server.
 pub struct Caches {
     store: Arc<dyn Store>,
-    remembered: usize,
+    history: History,
     by_prefix: RwLock<BTreeMap<String, Arc<Cache>>>,
     /// Held while events are handed out, so that a new cache starts between two of them.
     gate: Mutex<()>,
@@ -34,12 +35,12 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts dispatching; it ends with `stop`. Each cache remembers `remembered` bytes of events.
-    pub fn start(store: Arc<dyn Store>, remembered: usize, stop: CancellationToken) -> Arc<Self> {
+    /// Starts dispatching; it ends with `stop`.
+    pub fn start(store: Arc<dyn Store>, history: History, stop: CancellationToken) -> Arc<Self> {
         let after = store.revision();
         let caches = Arc::new(Self {
             store,
-            remembered,
+            history,
             by_prefix: RwLock::default(),
             gate: Mutex::default(),
             progress: Signal::new(after),
@@ -119,7 +120,7 @@ impl Caches {
     /// Opens the cache of a resource, filled with what is stored; an older one of the same prefix is closed.
     pub async fn open(&self, prefix: &str, reading: Reading) -> karmada_store::Result<Arc<Cache>> {
         let _between_events = self.gate.lock().await;
-        let cache = Arc::new(Cache::new(prefix.to_owned(), reading, self.remembered));
+        let cache = Arc::new(Cache::new(prefix.to_owned(), reading, self.history));
         self.fill(&cache).await?;
         if let Some(older) = self.by_prefix.write().insert(prefix.to_owned(), cache.clone()) {
             older.close();

@@ -2,7 +2,8 @@
 //!
 //! One dispatcher reads every change from the store and feeds all caches, so the order of events is
 //! the order of commits and one number tells how far all caches are. A watcher is a cursor into the
-//! ring: it never holds up a writer, and one that falls off the ring is told so.
+//! ring: it never holds up a writer, and one that falls off the ring is told so. What all of them have
+//! read is remembered for a while, for those that come back.
 
 mod dispatcher;
 mod event;
@@ -21,9 +22,12 @@ use karmada_signal::Signal;
 use karmada_store::{EventKind, KeyValue};
 use parking_lot::{Mutex, RwLock};
 
+use crate::config::History;
+
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
 pub use object::{Places, StoredObject, Unreadable, encode};
+use watcher::Readers;
 pub use watcher::{Next, Watcher};
 
 /// How many events a resource remembers.
@@ -60,6 +64,7 @@ pub struct Cache {
     field_names: OnceLock<Arc<[Arc<str>]>>,
     /// Objects on their way through the store, by where their text lies in memory.
     ahead: Mutex<HashMap<usize, StoredObject>>,
+    readers: Readers,
 }
 
 /// An object on its way through the store. While this lives, so does its text, and nothing else can lie
@@ -79,8 +84,8 @@ struct State {
     objects: BTreeMap<Arc<str>, Arc<StoredObject>>,
     ring: VecDeque<Arc<Change>>,
     ring_bytes: usize,
-    /// How many bytes of events to remember at most, whatever their number.
-    ring_limit: usize,
+    /// How many bytes of events to remember, whatever their number.
+    history: History,
     /// The number of the first event in the ring.
     head: u64,
     /// Everything after this revision is in the ring.
@@ -91,19 +96,20 @@ struct State {
 }
 
 impl Cache {
-    fn new(prefix: String, reading: Reading, ring_limit: usize) -> Self {
+    fn new(prefix: String, reading: Reading, history: History) -> Self {
         let state = State {
             objects: BTreeMap::new(),
             ring: VecDeque::new(),
             ring_bytes: 0,
-            ring_limit,
+            history,
             head: 0,
             since: 0,
             revision: 0,
             closed: false,
         };
         let (state, tail, ahead) = (RwLock::new(state), Signal::new(0), Mutex::default());
-        Self { prefix, reading, state, tail, field_names: OnceLock::new(), ahead }
+        let (field_names, readers) = (OnceLock::new(), Readers::default());
+        Self { prefix, reading, state, tail, field_names, ahead, readers }
     }
 
     fn key_of<'a>(&self, kv: &'a KeyValue) -> &'a str {
@@ -291,6 +297,7 @@ impl Cache {
             observe(&change);
         }
         state.take_in(Arc::new(change), revision);
+        state.forget_read(&self.readers);
         let tail = state.head + state.ring.len() as u64;
         drop(state);
         self.tail.set(tail);
@@ -306,12 +313,32 @@ impl State {
         self.ring_bytes += change.object.size();
         self.ring.push_back(change);
         self.revision = revision;
-        while self.ring.len() > RING || (self.ring_bytes > self.ring_limit && self.ring.len() > 1) {
-            if let Some(oldest) = self.ring.pop_front() {
-                self.ring_bytes -= oldest.object.size();
-                self.since = oldest.revision;
-                self.head += 1;
-            }
+        while self.ring.len() > RING || self.remembers_more_than(self.history.watched) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets what all watchers have read, but for the last of it.
+    fn forget_read(&mut self, readers: &Readers) {
+        if !self.remembers_more_than(self.history.read) {
+            return;
+        }
+        // While nobody watches, everybody may be on the way back, as after a restart.
+        let Some(slowest) = readers.slowest() else { return };
+        while self.head < slowest && self.remembers_more_than(self.history.read) {
+            self.forget_oldest();
+        }
+    }
+
+    fn remembers_more_than(&self, bytes: usize) -> bool {
+        self.ring_bytes > bytes && self.ring.len() > 1
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.ring.pop_front() {
+            self.ring_bytes -= oldest.object.size();
+            self.since = oldest.revision;
+            self.head += 1;
         }
     }
 }

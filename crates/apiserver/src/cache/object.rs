@@ -237,6 +237,11 @@ impl StoredObject {
         }
     }
 
+    /// Whether these words are anywhere in the text.
+    pub fn mentions(&self, words: &str) -> bool {
+        std::str::from_utf8(&self.text).is_ok_and(|text| text.contains(words))
+    }
+
     /// Parses the object anew; the tree is the caller's.
     pub fn to_value(&self) -> Value {
         let mut value = serde_json::from_slice(&self.text).unwrap_or(Value::Null);

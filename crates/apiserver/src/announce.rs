@@ -11,7 +11,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 use crate::http::query::encode_percent;
 use crate::internal;
 use crate::registry::Source;
-use crate::state::State;
+use crate::state::{CachedObjects, State};
 
 const COLLECTION: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -33,7 +33,7 @@ pub(crate) async fn run(state: Arc<State>) {
 async fn sync(state: &Arc<State>) {
     let wanted = custom_versions(state);
     let resource = GroupResource::new("apiregistration.k8s.io", "apiservices");
-    let present = state.objects.list(&resource, None);
+    let present = CachedObjects(state.registry.clone()).all(&resource, None);
     for (group, version) in &wanted {
         let name = format!("{version}.{group}");
         if present.iter().any(|service| service.name() == name) {
@@ -57,6 +57,7 @@ async fn sync(state: &Arc<State>) {
         }
     }
     for service in present.iter().filter(|service| service.label(MANAGED) == Some("true")) {
+        let service = service.to_value();
         let text = |key: &str| service.str_at(&["spec", key]).unwrap_or_default().to_owned();
         if !wanted.contains(&(text("group"), text("version"))) {
             let path = format!("{COLLECTION}/{}", encode_percent(service.name()));

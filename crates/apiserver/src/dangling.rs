@@ -41,11 +41,11 @@ fn follow(state: &State, plural: &str) -> Option<Follow<u64>> {
 
 /// Says it for all that are there.
 pub(crate) async fn sync(state: &Arc<State>) {
-    for schema in state.objects.list(&GroupResource::new(GROUP, "flowschemas"), None) {
+    for schema in state.objects.read(&GroupResource::new(GROUP, "flowschemas"), None) {
         let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
         let level = level.unwrap_or_default();
         let levels = GroupResource::new(GROUP, "prioritylevelconfigurations");
-        let exists = state.objects.get(&levels, "", level).is_some();
+        let exists = state.objects.exists(&levels, "", level);
         let Some(condition) = condition(&schema, level, exists, &format_time((state.clock)()))
         else {
             continue;

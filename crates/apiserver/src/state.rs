@@ -18,7 +18,7 @@ use crate::auth::authenticate::Authentication;
 use crate::auth::guard::Guard;
 use crate::auth::rbac::Rbac;
 use crate::auth::{Authenticator, Authorizer, Clock, Objects};
-use crate::cache::Caches;
+use crate::cache::{Caches, StoredObject};
 use crate::config::Config;
 use crate::connect::Connectors;
 use crate::lanes::Lanes;
@@ -133,26 +133,52 @@ impl State {
 /// Reads objects from the caches, for authentication, authorization and admission.
 pub(crate) struct CachedObjects(pub Arc<Registry>);
 
-impl Objects for CachedObjects {
-    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+impl CachedObjects {
+    fn find(
+        &self,
+        resource: &GroupResource,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<StoredObject>> {
         let snapshot = self.0.snapshot();
         let served = snapshot.find_resource(&resource.group, &resource.resource)?;
         let key =
             if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
-        Some(served.storage.as_ref()?.cache.get(&key)?.shared_value())
+        served.storage.as_ref()?.cache.get(&key)
     }
 
-    fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+    /// The objects of one namespace, or of all, as they are stored.
+    pub(crate) fn all(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+    ) -> Vec<Arc<StoredObject>> {
         let snapshot = self.0.snapshot();
         let storage = snapshot
             .find_resource(&resource.group, &resource.resource)
             .and_then(|served| served.storage.clone());
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        let objects = storage.map(|storage| storage.cache.list(&prefix)).unwrap_or_default();
-        objects
-            .iter()
-            .map(|object| object.shared_value())
-            .filter(|value| !value.kind().is_empty())
-            .collect()
+        storage.map(|storage| storage.cache.list(&prefix)).unwrap_or_default()
+    }
+}
+
+impl Objects for CachedObjects {
+    fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        Some(self.find(resource, namespace, name)?.shared_value())
+    }
+
+    fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        let values = self.all(resource, namespace).into_iter().map(|object| object.shared_value());
+        values.filter(|value| !value.kind().is_empty()).collect()
+    }
+
+    fn read(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        let values =
+            self.all(resource, namespace).into_iter().map(|object| Arc::new(object.to_value()));
+        values.filter(|value| !value.kind().is_empty()).collect()
+    }
+
+    fn exists(&self, resource: &GroupResource, namespace: &str, name: &str) -> bool {
+        self.find(resource, namespace, name).is_some()
     }
 }

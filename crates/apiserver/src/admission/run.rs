@@ -45,7 +45,7 @@ async fn know_namespace(call: &Call, attributes: &Attributes) -> Result<(), Stat
     let namespaces = GroupResource::new("", "namespaces");
     let namespace = attributes.namespace.as_str();
     let creates = attributes.operation == Operation::Create && !namespace.is_empty();
-    if creates && call.state.objects.get(&namespaces, "", namespace).is_none() {
+    if creates && !call.state.objects.exists(&namespaces, "", namespace) {
         call.state.caches.catch_up().await.map_err(store_error)?;
     }
     Ok(())

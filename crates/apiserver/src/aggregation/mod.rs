@@ -31,7 +31,7 @@ use self::learn::Memory;
 use self::transport::Dialer;
 use crate::registry::{Learned, Place, Registry, Remote, Remotes, Source};
 use crate::services;
-use crate::state::State;
+use crate::state::{CachedObjects, State};
 
 pub(crate) use self::proxy::{forward, remote_of};
 pub use self::transport::ProxyClient;
@@ -162,13 +162,19 @@ impl Follower {
     }
 
     fn sync(&mut self) {
-        let found = self.state.objects.list(&api_services(), None);
+        let found = CachedObjects(self.state.registry.clone()).all(&api_services(), None);
+        // Nearly all of them stand for what is served here and name no Service.
+        let found: Vec<Value> = found
+            .iter()
+            .filter(|one| one.mentions("\"service\":{"))
+            .map(|one| one.to_value())
+            .collect();
         let snapshot = self.state.registry.snapshot();
         let is_own = |remote: &Remote| {
             let served = snapshot.resources(&remote.group, &remote.version);
             served.iter().any(|served| served.source == Source::Native)
         };
-        let named = found.iter().filter_map(|one| Remote::read(one));
+        let named = found.iter().filter_map(Remote::read);
         let (own, remotes): (Vec<Remote>, Vec<Remote>) = named.partition(is_own);
         self.own = own.into_iter().map(|remote| remote.name).collect();
         self.lanes.retain(|name, lane| {

@@ -134,8 +134,7 @@ pub(super) async fn claim(
     dry_run: bool,
 ) -> Result<Ipv4Addr, String> {
     let range = &state.pools.range;
-    let is_held =
-        |address: Ipv4Addr| state.objects.get(&resource(), "", &address.to_string()).is_some();
+    let is_held = |address: Ipv4Addr| state.objects.exists(&resource(), "", &address.to_string());
     if let Some(text) = requested {
         let address: Ipv4Addr = text
             .parse()

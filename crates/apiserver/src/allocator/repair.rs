@@ -39,14 +39,14 @@ pub(crate) async fn repair_regularly(state: Arc<State>) {
 /// nobody has now.
 pub(crate) async fn repair(state: &Arc<State>, suspects: &HashSet<i64>) -> HashSet<i64> {
     let (mut held, mut ports) = (Vec::new(), HashSet::new());
-    for service in state.objects.list(&services(), None) {
+    for service in state.objects.read(&services(), None) {
         let plan = service::release(&service);
         ports.extend(plan.released_ports);
         let owner = Owner::of(&service);
         held.extend(plan.released_addresses.into_iter().map(|address| (address, owner.clone())));
     }
     for (address, owner) in &held {
-        let is_known = state.objects.get(&addresses::resource(), "", address).is_some();
+        let is_known = state.objects.exists(&addresses::resource(), "", address);
         let Ok(address) = address.parse::<Ipv4Addr>() else { continue };
         if !is_known && let Err(why) = addresses::take(state, owner, address).await {
             tracing::warn!(%address, why, "take the address of a Service over");
@@ -67,7 +67,7 @@ pub(crate) async fn repair(state: &Arc<State>, suspects: &HashSet<i64>) -> HashS
 async fn free_addresses(state: &Arc<State>) {
     let (label, manager) = MANAGED_BY;
     let now = (state.clock)();
-    for address in state.objects.list(&addresses::resource(), None) {
+    for address in state.objects.read(&addresses::resource(), None) {
         if address.label(label) != Some(manager) || !is_settled(&address, now) {
             continue;
         }

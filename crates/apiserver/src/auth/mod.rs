@@ -152,4 +152,11 @@ pub trait Objects: Send + Sync {
     fn get(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>>;
     /// The objects of one namespace, or of all.
     fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+    /// The same for those who seldom ask: nothing is kept for the next time.
+    fn read(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        self.list(resource, namespace)
+    }
+    fn exists(&self, resource: &GroupResource, namespace: &str, name: &str) -> bool {
+        self.get(resource, namespace, name).is_some()
+    }
 }

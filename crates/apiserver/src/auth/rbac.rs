@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use karmada_apimachinery::Value;
 use karmada_apimachinery::field::quote;
 use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::object::ObjectExt;
+use karmada_handover::Seen;
 use parking_lot::RwLock;
 
 use super::rule::Rule;
@@ -171,7 +172,7 @@ impl fmt::Display for Unresolved {
     }
 }
 
-type ByNamespace = HashMap<String, BTreeMap<String, Arc<Binding>>>;
+type ByNamespace = HashMap<String, Vec<Arc<Binding>>>;
 
 #[derive(Default)]
 struct State {
@@ -187,7 +188,9 @@ impl State {
         let key = (object.namespace().to_owned(), object.name().to_owned());
         match kind {
             Kind::Role | Kind::ClusterRole => {
-                self.roles.insert(key, Rule::all_of(object).into());
+                // The servers of a process have most of their roles in common.
+                static KNOWN: LazyLock<Seen<[Rule]>> = LazyLock::new(Seen::default);
+                self.roles.insert(key, KNOWN.share_list(Rule::all_of(object)));
             }
             Kind::RoleBinding | Kind::ClusterRoleBinding => {
                 self.unbind(&key);
@@ -198,7 +201,7 @@ impl State {
                         .or_default()
                         .entry(key.0.clone())
                         .or_default()
-                        .insert(key.1.clone(), binding.clone());
+                        .push(binding.clone());
                 }
                 self.bindings.insert(key, binding);
             }
@@ -211,7 +214,7 @@ impl State {
             let index = self.index(&subject.kind);
             let Some(namespaces) = index.get_mut(&subject.name) else { continue };
             if let Some(bindings) = namespaces.get_mut(&key.0) {
-                bindings.remove(&key.1);
+                bindings.retain(|other| !Arc::ptr_eq(other, &binding));
                 if bindings.is_empty() {
                     namespaces.remove(&key.0);
                 }
@@ -238,7 +241,7 @@ impl State {
             .chain(of_groups)
             .filter_map(|namespaces| namespaces.get(namespace))
             .flatten()
-            .map(|(name, binding)| (name.as_str(), binding))
+            .map(|binding| (binding.name.as_str(), binding))
             .collect()
     }
 
@@ -283,7 +286,7 @@ impl Rbac {
     pub fn load(&self, objects: &dyn Objects) {
         let mut fresh = State::default();
         for kind in Kind::ALL {
-            for object in objects.list(&kind.group_resource(), None) {
+            for object in objects.read(&kind.group_resource(), None) {
                 fresh.put(kind, &object);
             }
         }
@@ -391,10 +394,10 @@ mod tests {
         for (kind, index) in [("user", &state.users), ("group", &state.groups)] {
             for (name, namespaces) in index {
                 for (namespace, bindings) in namespaces {
-                    for (binding, value) in bindings {
+                    for binding in bindings {
                         lines.insert(format!(
-                            "{kind} {name} {namespace} {binding} {}",
-                            value.role.name
+                            "{kind} {name} {namespace} {} {}",
+                            binding.name, binding.role.name
                         ));
                     }
                 }

@@ -11,7 +11,7 @@ use super::Attributes;
 const ALL: &str = "*";
 
 /// A policy rule; either about resources or about plain URL paths.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Rule {
     pub verbs: Vec<String>,
     pub api_groups: Vec<String>,

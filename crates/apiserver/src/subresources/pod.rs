@@ -170,7 +170,7 @@ pub(super) fn check_log_options(call: &Call) -> Result<(), Status> {
 
 async fn unreachable_node(call: &Call, node: &str) -> Status {
     let resource = karmada_apimachinery::gvk::GroupResource::new("", "nodes");
-    if call.state.objects.get(&resource, "", node).is_none() {
+    if !call.state.objects.exists(&resource, "", node) {
         return Status::not_found(&resource, node);
     }
     Status::internal(format!("no preferred addresses found; known addresses: [] of node {node}"))

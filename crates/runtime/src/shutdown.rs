@@ -88,6 +88,15 @@ impl Shutdown {
         })
     }
 
+    /// Acts once when this ends, however it ends. For those who hold each other until then.
+    pub fn at_end(&self, act: impl FnOnce() + Send + 'static) {
+        let act = AtEnd(Some(Box::new(act)));
+        self.spawn_until(async move {
+            let _act = act;
+            std::future::pending::<()>().await;
+        });
+    }
+
     /// Drops all tasks where they stand, those of children too, as the end of the process would.
     pub fn kill(&self) {
         self.killed.cancel();
@@ -100,6 +109,16 @@ impl Shutdown {
         self.tasks.close();
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             warn!(tasks = self.tasks.len(), "tasks did not end in time");
+        }
+    }
+}
+
+struct AtEnd(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        if let Some(act) = self.0.take() {
+            act();
         }
     }
 }
@@ -136,6 +155,21 @@ mod tests {
         shutdown.kill();
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(own.is_triggered() && !done.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_is_acted_upon_however_it_comes() {
+        let ends: [fn(&Shutdown); 2] = [Shutdown::trigger, Shutdown::kill];
+        for end in ends {
+            let (shutdown, acted) = (Shutdown::new(), Arc::new(AtomicBool::new(false)));
+            let own = acted.clone();
+            shutdown.child().at_end(move || own.store(true, Ordering::Relaxed));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(!acted.load(Ordering::Relaxed));
+            end(&shutdown);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(acted.load(Ordering::Relaxed));
+        }
     }
 
     #[test]

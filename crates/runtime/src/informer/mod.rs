@@ -224,6 +224,19 @@ impl Informer {
     }
 }
 
+/// An informer that is being followed. Once it is not, it lets everybody go who listened: they hold the informer, and
+/// would hold each other for ever.
+struct Followed(Arc<Informer>);
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        // Whoever goes with them may end subscriptions of their own, so no lock is held.
+        let handlers = std::mem::take(&mut *self.0.handlers.lock());
+        let after_lists = std::mem::take(&mut *self.0.after_lists.lock());
+        drop((handlers, after_lists));
+    }
+}
+
 fn tell(handlers: &[(u64, Handler)], change: &Change) {
     handlers.iter().for_each(|(_, handler)| handler(change));
 }
@@ -237,7 +250,12 @@ pub struct Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.informer.handlers.lock().retain(|(id, _)| *id != self.id);
+        let mut handlers = self.informer.handlers.lock();
+        let place = handlers.iter().position(|(id, _)| *id == self.id);
+        let handler = place.map(|place| handlers.remove(place));
+        drop(handlers);
+        // What it holds may hold further subscriptions.
+        drop(handler);
     }
 }
 
@@ -272,8 +290,12 @@ impl Informers {
             return informer.clone();
         }
         let informer = Arc::new(Informer::new(spec.clone(), self.shutdown.child()));
-        let reflector = reflector::run(self.client.clone(), informer.clone(), self.wary);
-        informer.stop.spawn_until(reflector);
+        let (client, followed) = (self.client.clone(), Followed(informer.clone()));
+        let wary = self.wary;
+        informer.stop.spawn_until(async move {
+            let followed = followed;
+            reflector::run(client, followed.0.clone(), wary).await;
+        });
         running.insert(spec, informer.clone());
         informer
     }

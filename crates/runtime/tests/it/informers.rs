@@ -170,3 +170,26 @@ async fn what_did_not_change_is_not_told_again_after_a_relist() {
         .collect();
     assert_eq!(told, ["b"]);
 }
+
+/// Listeners hold the informer and what they tell it to; at the end they let each other go.
+#[tokio::test(start_paused = true)]
+async fn nothing_of_an_informer_survives_its_end() {
+    let server = FakeServer::default();
+    server.put("a", 1);
+    let shutdown = Shutdown::new();
+    let informers = Informers::new(server.client(), shutdown.clone());
+    let informer = informers.all(&things());
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let (own, others) = (informer.clone(), held.clone());
+    let listening = informer.subscribe(move |_| assert!(!others.is_locked() || own.is_synced()));
+    held.lock().push(listening);
+    let (own, others) = (informer.clone(), held.clone());
+    informer.after_every_list(move || assert!(!others.is_locked() || own.is_synced()));
+    informer.wait_synced().await;
+    let signs = (Arc::downgrade(&informer), Arc::downgrade(&held));
+    drop((informers, informer, held));
+    assert!(signs.0.upgrade().is_some() && signs.1.upgrade().is_some());
+    shutdown.trigger();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(signs.0.upgrade().is_none() && signs.1.upgrade().is_none());
+}

@@ -113,6 +113,12 @@ impl Members {
             handlers: Mutex::default(),
         };
         let members = Self { inner: Arc::new(inner) };
+        // Those who are told of members hold them, and are held by them. No lock is held while they go.
+        let inner = members.inner.clone();
+        manager.shutdown.at_end(move || {
+            let handlers = std::mem::take(&mut *inner.handlers.lock());
+            drop(handlers);
+        });
         let clusters =
             manager.informers.all(&Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL));
         let secrets = manager.informers.all(&Gvr::new("", "v1", "secrets"));

@@ -7,7 +7,6 @@ mod member;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use karmada_api::Kind as _;
@@ -38,7 +37,8 @@ struct Inner {
     delivers: AtomicBool,
     /// Whether their state is brought back: the controller `workStatus`.
     reports: AtomicBool,
-    running: OnceLock<Arc<Running>>,
+    /// Those who are told of Works and members hold what runs.
+    is_running: AtomicBool,
 }
 
 /// What all lanes share.
@@ -65,7 +65,7 @@ pub(crate) fn start_reports(context: &Context) {
 
 impl Lanes {
     fn run(&self, context: &Context) {
-        if self.inner.running.get().is_some() {
+        if self.inner.is_running.swap(true, Ordering::Relaxed) {
             return;
         }
         let clusters =
@@ -79,9 +79,12 @@ impl Lanes {
             status_events: context.recorder("work-status-controller"),
             lanes: Mutex::default(),
         });
-        if self.inner.running.set(running.clone()).is_ok() {
-            running.follow();
-        }
+        running.follow();
+        // A lane has what it shares with the others; they end together.
+        context.shutdown.at_end(move || {
+            let lanes = std::mem::take(&mut *running.lanes.lock());
+            drop(lanes);
+        });
     }
 
     fn deliver(&self) -> bool {
@@ -122,6 +125,11 @@ impl Running {
     fn on_work(self: &Arc<Self>, change: &Change) {
         let work = change.object();
         let Some(cluster) = names::cluster_of_execution_space(work.namespace()) else { return };
+        // Works may outlast their cluster. For one that comes, all of them are looked at then.
+        let is_known = self.clusters.cache().get(&ObjectKey::cluster(cluster)).is_some();
+        if self.clusters.is_synced() && !is_known {
+            return;
+        }
         let (key, lane) = (ObjectKey::of(work), self.lane(cluster));
         match change {
             Change::Applied { old: None, .. } => {

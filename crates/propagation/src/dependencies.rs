@@ -146,7 +146,14 @@ pub fn attach(
         };
         match updated.spec.required_by.iter_mut().find(same) {
             Some(present) => present.clusters.clone_from(&snapshot.clusters),
-            None => updated.spec.required_by.push(snapshot.clone()),
+            None => {
+                // By name, not by who was faster; those who are there already stay where they are.
+                let name = |one: &BindingSnapshot| (one.namespace.clone(), one.name.clone());
+                let after = |other: &BindingSnapshot| name(other) > name(snapshot);
+                let place = updated.spec.required_by.iter().position(after);
+                let place = place.unwrap_or(updated.spec.required_by.len());
+                updated.spec.required_by.insert(place, snapshot.clone());
+            }
         }
     }
     apply_wishes(&mut updated, wishes);
@@ -237,6 +244,21 @@ mod tests {
         assert!(
             !alone.metadata.labels.keys().any(|key| key.starts_with(labels::DEPENDED_BY_PREFIX))
         );
+    }
+
+    #[test]
+    fn requirers_are_listed_alike_whoever_comes_first() {
+        let bindings = ["web", "web2", "another"].map(|name| binding(name, json!({})));
+        for turn in 0..3 {
+            let [first, second, third] = [0, 1, 2].map(|place| &bindings[(turn + place) % 3]);
+            let mut shared = attached(first, &conf());
+            for other in [second, third] {
+                shared = attach(&shared, &attached(other, &conf()), &[]).unwrap().unwrap();
+            }
+            let names: Vec<&str> =
+                shared.spec.required_by.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!(names, ["another", "web", "web2"]);
+        }
     }
 
     #[test]

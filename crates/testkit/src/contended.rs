@@ -1,8 +1,8 @@
 //! A store in memory whose writes fail now and then as they do where others write too: with a
 //! conflict although nobody was in the way, or with an answer that is lost after the write.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use karmada_store::{
     Error, Event, Expect, KeyValue, Memory, RangeQuery, RangeResult, Result, Store, WatchStream,
@@ -22,6 +22,11 @@ impl Contended {
     pub(crate) fn new(memory: Memory, seed: u64) -> Self {
         let draws = Arc::new(AtomicU64::new(seed));
         Self { memory, permille: Arc::default(), draws }
+    }
+
+    /// Something that lives as long as anybody has this store.
+    pub(crate) fn sign_of_life(&self) -> Weak<AtomicU32> {
+        Arc::downgrade(&self.permille)
     }
 
     /// How many of a thousand writes fail.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
@@ -15,17 +15,24 @@ use tower::Service;
 
 pub(crate) type Sims = Arc<Mutex<BTreeMap<String, Arc<Sim>>>>;
 
+/// Every way to a member that was opened: its address, and something that lives as long as it is used.
+pub(crate) type Ways = Arc<Mutex<Vec<(String, Weak<()>)>>>;
+
 /// Requests to one address with the token of one service account.
 #[derive(Clone)]
 pub(crate) struct Route {
     sims: Sims,
     endpoint: String,
     token: String,
+    _life: Arc<()>,
 }
 
 impl Route {
-    pub(crate) fn new(sims: &Sims, endpoint: &str, token: &str) -> Self {
-        Self { sims: sims.clone(), endpoint: endpoint.to_owned(), token: token.to_owned() }
+    pub(crate) fn open(sims: &Sims, ways: &Ways, endpoint: &str, token: &str) -> Self {
+        let life = Arc::new(());
+        ways.lock().push((endpoint.to_owned(), Arc::downgrade(&life)));
+        let (endpoint, token) = (endpoint.to_owned(), token.to_owned());
+        Self { sims: sims.clone(), endpoint, token, _life: life }
     }
 
     fn sim(&self) -> Option<Arc<Sim>> {

@@ -52,6 +52,8 @@ pub struct Line {
     pub managed: bool,
     /// The clusters a binding names.
     pub clusters: Vec<String>,
+    /// The clusters a binding leaves, whose copies stay until they are replaced.
+    pub leaving: Vec<String>,
     text: String,
 }
 
@@ -81,6 +83,7 @@ impl Trace {
             name: String::new(),
             managed: false,
             clusters: Vec::new(),
+            leaving: Vec::new(),
             text: text.into(),
         });
     }
@@ -120,6 +123,8 @@ impl Trace {
             return;
         }
         let clusters = value.list_at(&["spec", "clusters"]).iter();
+        let tasks = value.list_at(&["spec", "gracefulEvictionTasks"]).iter();
+        let leaving = tasks.filter(|task| task.str_at(&["purgeMode"]) != Some("Directly"));
         self.lines.lock().push(Line {
             at: self.now(),
             place: place.to_owned(),
@@ -130,6 +135,9 @@ impl Trace {
             managed,
             clusters: clusters
                 .filter_map(|target| Some(target.str_at(&["name"])?.to_owned()))
+                .collect(),
+            leaving: leaving
+                .filter_map(|task| Some(task.str_at(&["fromCluster"])?.to_owned()))
                 .collect(),
             text: summary(&value),
         });
@@ -170,6 +178,9 @@ fn summary(object: &Value) -> String {
     for target in object.list_at(&["spec", "clusters"]) {
         let name = target.str_at(&["name"]).unwrap_or_default();
         text.push_str(&format!(" {name}:{}", target.i64_at(&["replicas"]).unwrap_or_default()));
+    }
+    for task in object.list_at(&["spec", "gracefulEvictionTasks"]) {
+        text.push_str(&format!(" -{}", task.str_at(&["fromCluster"]).unwrap_or_default()));
     }
     for taint in object.list_at(&["spec", "taints"]) {
         text.push_str(&format!(" !{}", taint.str_at(&["key"]).unwrap_or_default()));

@@ -1,7 +1,8 @@
 //! A control plane with its members, and what tests do with it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,7 +23,7 @@ use crate::base::{self, Base};
 use crate::contended::Contended;
 use crate::member::Member;
 use crate::plane;
-use crate::route::{Route, Sims};
+use crate::route::{Route, Sims, Ways};
 use crate::trace::{Line, Trace};
 
 /// The first moment of every world.
@@ -79,6 +80,7 @@ pub struct World {
     store: Contended,
     server: Server,
     sims: Sims,
+    ways: Ways,
     known: BTreeMap<String, Known>,
     discovery: Discovery,
     trace: Trace,
@@ -93,6 +95,8 @@ struct Known {
     store: Memory,
     nodes: Nodes,
     observer: Shutdown,
+    /// Ends with the last who uses the store.
+    life: Weak<Memory>,
 }
 
 impl World {
@@ -145,6 +149,7 @@ impl World {
             store,
             server,
             sims: Sims::default(),
+            ways: Ways::default(),
             known: BTreeMap::new(),
             trace: Trace::new(),
             lives: 1,
@@ -167,9 +172,9 @@ impl World {
     }
 
     fn start_controllers(&self) {
-        let sims = self.sims.clone();
+        let (sims, ways) = (self.sims.clone(), self.ways.clone());
         let dial = Shortcut::new(move |endpoint, token| {
-            Some(Client::in_process(Route::new(&sims, endpoint, token)))
+            Some(Client::in_process(Route::open(&sims, &ways, endpoint, token)))
         });
         let (options, clock) = (&self.options, &self.clock);
         plane::start_controllers(&self.server, options, Arc::new(dial), clock, &self.controllers);
@@ -245,11 +250,13 @@ impl World {
     /// Starts a member on a store and lets the control plane find it.
     async fn start_member(&mut self, name: &str, nodes: Nodes, store: Memory) {
         self.lives += 1;
+        let used = Arc::new(store.clone());
+        let life = Arc::downgrade(&used);
         let config = Config {
             nodes: nodes.clone(),
             clock: self.clock.clone(),
             seed: self.options.seed.wrapping_mul(1000).wrapping_add(self.lives),
-            store: Some(Arc::new(store.clone())),
+            store: Some(used),
             pki: Some(base::pki(name)),
             heartbeat: self.options.heartbeat,
             ..Config::named(name)
@@ -265,7 +272,7 @@ impl World {
             own.triggered().await;
         });
         self.sims.lock().insert(name.to_owned(), sim.clone());
-        self.known.insert(name.to_owned(), Known { sim, store, nodes, observer });
+        self.known.insert(name.to_owned(), Known { sim, store, nodes, observer, life });
     }
 
     /// Ends a member where it stands; nothing is left running of it.
@@ -400,6 +407,25 @@ impl World {
 
     pub fn members(&self) -> Vec<String> {
         self.known.keys().cloned().collect()
+    }
+
+    /// How many ways to a member somebody of the control plane still holds.
+    pub fn ways_to(&self, member: &str) -> usize {
+        let address = format!("https://{member}.invalid");
+        let ways = self.ways.lock();
+        ways.iter().filter(|(to, life)| *to == address && life.strong_count() > 0).count()
+    }
+
+    /// Something of every server there is now that lives as long as anybody holds it.
+    pub fn signs_of_life(&self) -> Vec<(String, Weak<dyn Any + Send + Sync>)> {
+        let plane: Weak<dyn Any + Send + Sync> = self.store.sign_of_life();
+        let mut signs = vec![("the control plane".to_owned(), plane)];
+        for (name, known) in &self.known {
+            let program: Weak<Sim> = Arc::downgrade(&known.sim);
+            signs.push((format!("the program of {name}"), program));
+            signs.push((name.clone(), known.life.clone()));
+        }
+        signs
     }
 
     /// Ends everything at once.

@@ -12,5 +12,6 @@ mod journeys;
 mod pieces;
 mod placement;
 mod pull;
+mod remains;
 mod seeds;
 mod travels;

@@ -6,7 +6,7 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_testkit::{Happening, World};
 
-use super::model::{Kind, Template};
+use super::model::{Kind, Taints, Template};
 
 /// The binding of a template.
 pub(crate) async fn binding(world: &World, template: &Template) -> Option<Value> {
@@ -116,6 +116,9 @@ async fn placed(
             _ => {}
         }
     }
+    if !binding.list_at(&["spec", "gracefulEvictionTasks"]).is_empty() {
+        return Err(format!("{title} is still being evicted"));
+    }
     let conditions = binding.list_at(&["status", "conditions"]);
     let applied = conditions.iter().find(|condition| condition["type"] == "FullyApplied");
     if applied.is_none_or(|applied| applied["status"] != "True") {
@@ -156,6 +159,8 @@ pub(crate) fn nothing_left_unasked(
     world: &World,
     templates: &[Template],
     excused: &[(u64, String, String)],
+    taints: &Taints,
+    seen_since: u64,
 ) -> Result<(), String> {
     let lines = world.lines();
     for (place, line) in lines.iter().enumerate() {
@@ -179,13 +184,25 @@ pub(crate) fn nothing_left_unasked(
             continue;
         }
         let binding = format!("{}-{}", template.name, template.kind.word().to_lowercase());
+        let bound = lines[..place].iter().rev();
+        let mut bound = bound.filter(|other| {
+            other.place == "plane" && other.name == binding && other.kind.ends_with("Binding")
+        });
+        let last = bound.next().filter(|last| last.at > seen_since);
+        if last.is_some_and(|last| last.leaving.contains(&line.place)) {
+            return Err(format!(
+                "{title} left {} at {} before it was replaced",
+                line.place, line.at
+            ));
+        }
         let dropped = lines[..place].iter().any(|other| {
             other.place == "plane"
                 && other.name == binding
                 && other.at >= from
                 && !other.clusters.contains(&line.place)
         });
-        if template.divided && dropped {
+        let is_expelled = taints.may_expel(template, &line.place, from, line.at);
+        if (template.divided || is_expelled) && dropped {
             continue;
         }
         return Err(format!("{title} left {} at {} and nobody said so", line.place, line.at));

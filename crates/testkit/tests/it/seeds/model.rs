@@ -64,6 +64,9 @@ pub(crate) fn definition() -> Value {
     })
 }
 
+/// From when, and until when unless that is so still.
+type Spans = Vec<(u64, Option<u64>)>;
+
 /// A template with the policy that propagates it and what is overridden in some clusters.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
@@ -76,13 +79,15 @@ pub(crate) struct Template {
     pub(crate) divided: bool,
     /// Whether the policy moves it away from where it stays unhealthy.
     pub(crate) fails_over: bool,
+    /// Taints that do not expel it: for ever, or for so many seconds.
+    pub(crate) tolerates: BTreeMap<&'static str, Option<u64>>,
     /// Whether the policy is of the whole cluster though the template is in a namespace.
     pub(crate) wide: bool,
     pub(crate) clusters: BTreeSet<String>,
     /// The cluster with an override, and the value it sets.
     pub(crate) over: Option<(String, u64)>,
     /// When a cluster was not to have it: from, and until when unless that is so still.
-    unwanted: BTreeMap<String, Vec<(u64, Option<u64>)>>,
+    unwanted: BTreeMap<String, Spans>,
 }
 
 impl Template {
@@ -95,6 +100,7 @@ impl Template {
             replicas: 2,
             divided: false,
             fails_over: false,
+            tolerates: BTreeMap::new(),
             wide: kind == Kind::ClusterRole,
             clusters,
             over: None,
@@ -183,6 +189,16 @@ impl Template {
                 "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
             });
         }
+        let tolerations = self.tolerates.iter().map(|(key, seconds)| {
+            let mut toleration = json!({"key": key, "operator": "Exists", "effect": "NoExecute"});
+            if let Some(seconds) = seconds {
+                toleration["tolerationSeconds"] = (*seconds).into();
+            }
+            toleration
+        });
+        if !self.tolerates.is_empty() {
+            placement["clusterTolerations"] = tolerations.collect();
+        }
         let kind = if self.wide { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
         let mut metadata = json!({"name": format!("place-{}", self.name)});
         if !self.wide {
@@ -249,5 +265,70 @@ impl Template {
             return Some(format!("override {label:?} instead of {over:?}"));
         }
         None
+    }
+}
+
+/// The taint that people put on clusters, and the one that a policy puts on those that are lost.
+pub(crate) const REPAIR: &str = "repair";
+pub(crate) const LOST: &str = "lost";
+
+/// Puts a taint on every cluster that is not ready.
+pub(crate) fn taint_policy() -> Value {
+    let ready = |operator: &str| json!([{"conditionType": "Ready", "operator": operator, "statusValues": ["True"]}]);
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterTaintPolicy",
+        "metadata": {"name": LOST},
+        "spec": {
+            "targetClusters": {}, "taints": [{"key": LOST, "effect": "NoExecute"}],
+            "addOnConditions": ready("NotIn"), "removeOnConditions": ready("In"),
+        },
+    })
+}
+
+/// When which clusters could have had taints that expel.
+#[derive(Debug, Default)]
+pub(crate) struct Taints {
+    /// Whether they expel at all.
+    expel: bool,
+    spans: BTreeMap<(String, &'static str), Spans>,
+    /// Whether clocks went their own way, so that nobody can tell how long a taint was there.
+    pub(crate) jumped: bool,
+}
+
+impl Taints {
+    pub(crate) fn new(expel: bool) -> Self {
+        Self { expel, ..Self::default() }
+    }
+
+    pub(crate) fn begin(&mut self, cluster: &str, key: &'static str, now: u64) {
+        if !self.expel {
+            return;
+        }
+        let spans = self.spans.entry((cluster.to_owned(), key)).or_default();
+        if spans.last().is_none_or(|(_, end)| end.is_some()) {
+            spans.push((now, None));
+        }
+    }
+
+    pub(crate) fn end(&mut self, cluster: &str, key: &'static str, now: u64) {
+        let last =
+            self.spans.get_mut(&(cluster.to_owned(), key)).and_then(|spans| spans.last_mut());
+        if let Some((_, end @ None)) = last {
+            *end = Some(now);
+        }
+    }
+
+    /// Whether a cluster may have expelled a template between the two moments.
+    pub(crate) fn may_expel(&self, template: &Template, cluster: &str, from: u64, to: u64) -> bool {
+        self.spans.iter().filter(|((tainted, _), _)| tainted == cluster).any(|((_, key), spans)| {
+            let patience = match template.tolerates.get(key) {
+                Some(None) => return false,
+                Some(Some(seconds)) if !self.jumped => seconds * 1000,
+                _ => 0,
+            };
+            spans
+                .iter()
+                .any(|(start, end)| start + patience <= to && end.is_none_or(|end| end >= from))
+        })
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use karmada_api::features::Gates;
+use karmada_api::policy::PurgeMode;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::DeleteOptions;
@@ -13,7 +15,9 @@ use rand::seq::{IndexedRandom as _, IteratorRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 
 use super::check;
-use super::model::{DEFINITION, DEFINITIONS, Kind, Template, definition};
+use super::model::{
+    DEFINITION, DEFINITIONS, Kind, LOST, REPAIR, Taints, Template, definition, taint_policy,
+};
 
 /// How long everything may take to be right once nothing fails any more.
 const HEALING: u64 = 20 * 60;
@@ -38,13 +42,19 @@ struct Story {
     zombies: Vec<(String, String)>,
     /// What the test itself took from members: when, where, what.
     taken: Vec<(u64, String, String)>,
+    /// Whether taints expel workloads.
+    expels: bool,
+    taints: Taints,
+    /// Since when everything that happened to bindings was seen.
+    seen_since: u64,
 }
 
 pub(super) async fn tell(seed: u64) -> Result<(), String> {
     let mut random = StdRng::seed_from_u64(seed);
     let members = random.random_range(2..=4);
-    let world = World::start(Options::seeded(seed), members).await;
-    let mut story = Story::begin(world, random).await;
+    let expels = random.random_bool(0.5);
+    let world = World::start(options(seed, expels, &mut random), members).await;
+    let mut story = Story::begin(world, random, expels).await;
     let told = story.go().await;
     let told = told.map_err(|why| {
         let trace = story.world.trace();
@@ -56,8 +66,23 @@ pub(super) async fn tell(seed: u64) -> Result<(), String> {
     told
 }
 
+/// How the control plane is started where taints expel workloads, and where they do not.
+fn options(seed: u64, expels: bool, random: &mut StdRng) -> Options {
+    let mut options = Options::seeded(seed);
+    if expels {
+        options.gates = Gates::parse("Failover=true").expect("a gate");
+        options.controllers.enable_no_execute_taint_eviction = true;
+        if random.random_bool(0.3) {
+            options.controllers.no_execute_taint_eviction_purge_mode = PurgeMode::Directly;
+        }
+        options.controllers.graceful_eviction_timeout =
+            Duration::from_secs(random.random_range(60..600));
+    }
+    options
+}
+
 impl Story {
-    async fn begin(world: World, mut random: StdRng) -> Self {
+    async fn begin(world: World, mut random: StdRng, expels: bool) -> Self {
         let members = world.members();
         let kinds =
             [Kind::ConfigMap, Kind::ConfigMap, Kind::Deployment, Kind::ClusterRole, Kind::Boat];
@@ -70,6 +95,16 @@ impl Story {
             template.divided = kind == Kind::Deployment && random.random_bool(0.5);
             template.fails_over = template.divided && random.random_bool(0.5);
             template.wide |= random.random_bool(0.3);
+            for key in [REPAIR, LOST] {
+                match random.random_range(0..4) {
+                    0 => drop(template.tolerates.insert(key, None)),
+                    1 => {
+                        let seconds = random.random_range(30..300);
+                        template.tolerates.insert(key, Some(seconds));
+                    }
+                    _ => {}
+                }
+            }
             template.replicas = random.random_range(1..=4);
             templates.push(template);
         }
@@ -85,7 +120,14 @@ impl Story {
             backups: BTreeMap::new(),
             zombies: Vec::new(),
             taken: Vec::new(),
+            expels,
+            taints: Taints::new(expels),
+            seen_since: 0,
         };
+        if story.expels && story.random.random_bool(0.6) {
+            story.note("clusters that are lost are left");
+            story.world.apply(&taint_policy().to_string()).await;
+        }
         if story.sails() {
             story.world.apply(&definition().to_string()).await;
             for name in story.world.members() {
@@ -129,13 +171,14 @@ impl Story {
 
     async fn go(&mut self) -> Result<(), String> {
         for _ in 0..self.random.random_range(6..=16) {
-            match self.random.random_range(0..10) {
+            match self.random.random_range(0..11) {
                 0..=4 => {
                     let index = self.random.random_range(0..self.templates.len());
                     self.change(index).await;
                     self.reaches_the_well(index).await?;
                 }
                 5..=7 => self.hurt_a_member().await,
+                8 => self.taint_a_cluster().await,
                 _ => self.hurt_the_plane().await,
             }
             if self.random.random_bool(0.6) {
@@ -171,7 +214,8 @@ impl Story {
     }
 
     fn justified(&self) -> Result<(), String> {
-        check::nothing_left_unasked(&self.world, &self.templates, &self.taken)
+        let (taken, taints) = (&self.taken, &self.taints);
+        check::nothing_left_unasked(&self.world, &self.templates, taken, taints, self.seen_since)
     }
 
     fn note(&self, text: impl AsRef<str>) {
@@ -315,7 +359,10 @@ impl Story {
         self.world.advance(AT_ONCE).await;
         let template = &self.templates[index];
         for member in well.iter().filter(|_| !template.divided) {
-            if template.wanted_in(member) {
+            // It may be on its way out, or on its way back.
+            let recently = now.saturating_sub(WELL * 10);
+            let is_expelled = self.taints.may_expel(template, member, recently, u64::MAX);
+            if template.wanted_in(member) && !is_expelled {
                 let current = check::has_current(&self.world, member, template).await;
                 current.map_err(|why| format!("a member that is well waits for others: {why}"))?;
             }
@@ -342,7 +389,7 @@ impl Story {
         if (9..13).contains(&what) {
             return self.meddle(&name, what).await;
         }
-        self.well.remove(&name);
+        self.fall_ill(&name);
         self.member(&name).heal();
         let faults = self.member(&name).faults().clone();
         match what {
@@ -371,22 +418,23 @@ impl Story {
             }
             10 => {
                 let Some(backup) = self.backups.get(name).cloned() else { return };
-                self.well.remove(name);
+                self.fall_ill(name);
                 self.world.restore(name, &backup).await;
                 self.define(name).await;
                 let brought_back = self.templates.iter();
                 let brought_back = brought_back.map(|t| (name.to_owned(), t.title()));
                 self.zombies.extend(brought_back);
-                self.well.insert(name.to_owned(), self.world.elapsed());
+                self.recover(name);
             }
             11 if !self.contended => {
-                self.well.remove(name);
+                self.fall_ill(name);
                 self.world.recreate(name).await;
                 self.define(name).await;
                 // The old cluster went with all it had.
                 self.backups.remove(name);
                 self.zombies.retain(|(member, _)| member != name);
-                self.well.insert(name.to_owned(), self.world.elapsed());
+                self.taints.end(name, REPAIR, self.world.elapsed());
+                self.recover(name);
             }
             _ => {
                 let index = self.random.random_range(0..self.templates.len());
@@ -446,7 +494,53 @@ impl Story {
             drop(api.delete("refuse", &DeleteOptions::default()).await);
         }
         self.define(name).await;
-        self.well.insert(name.to_owned(), self.world.elapsed());
+        self.recover(name);
+    }
+
+    fn fall_ill(&mut self, name: &str) {
+        self.well.remove(name);
+        self.taints.begin(name, LOST, self.world.elapsed());
+    }
+
+    /// It is well; that it is known to be takes longer.
+    fn recover(&mut self, name: &str) {
+        let now = self.world.elapsed();
+        self.well.insert(name.to_owned(), now);
+        if !self.taints.jumped {
+            self.taints.end(name, LOST, now + WELL);
+        }
+    }
+
+    /// Somebody puts a taint on a cluster, or takes it off again.
+    async fn taint_a_cluster(&mut self) {
+        let name = self.some_member();
+        let effect = if self.random.random_bool(0.7) { "NoExecute" } else { "NoSchedule" };
+        let has = self.world.cluster(&name).await;
+        let has = has.is_some_and(|cluster| cluster.spec.taints.iter().any(|t| t.key == REPAIR));
+        self.set_taint(&name, (!has).then_some(effect)).await;
+    }
+
+    async fn set_taint(&mut self, name: &str, effect: Option<&str>) {
+        self.note(format!("{name}: taint {effect:?}"));
+        if effect == Some("NoExecute") {
+            self.taints.begin(name, REPAIR, self.world.elapsed());
+        }
+        let api = self.world.client.api(&karmada_testkit::gvr(CLUSTERS));
+        for _ in 0..40 {
+            let Some(mut cluster) = api.find(name).await.ok().flatten() else { return };
+            let kept = cluster.list_at(&["spec", "taints"]).iter().cloned();
+            let kept = kept.filter(|taint| taint["key"] != REPAIR);
+            let own = effect.map(|effect| json!({"key": REPAIR, "effect": effect}));
+            cluster["spec"]["taints"] = kept.chain(own).collect();
+            if api.update(&cluster).await.is_ok() {
+                if effect.is_none() {
+                    self.taints.end(name, REPAIR, self.world.elapsed());
+                }
+                return;
+            }
+            self.world.advance(Duration::from_millis(50)).await;
+        }
+        panic!("{name} takes no taint");
     }
 
     async fn hurt_the_plane(&mut self) {
@@ -456,7 +550,10 @@ impl Story {
         }
         match self.random.random_range(0..6) {
             0 | 1 => self.world.kill_controllers(),
-            2 => self.world.kill_plane().await,
+            2 => {
+                self.world.kill_plane().await;
+                self.seen_since = self.world.elapsed();
+            }
             3 => {
                 self.contended = !self.contended;
                 let permille = if self.contended { self.random.random_range(20..300) } else { 0 };
@@ -467,6 +564,11 @@ impl Story {
                 let minutes = self.random.random_range(-90..90);
                 self.note(format!("the clock jumps by {minutes} minutes"));
                 self.world.clock.jump(SignedDuration::from_mins(minutes));
+                // Every cluster may seem to be lost for a while.
+                self.taints.jumped = true;
+                for name in self.world.members() {
+                    self.taints.begin(&name, LOST, self.world.elapsed());
+                }
             }
             _ => self.world.restart_controllers().await,
         }
@@ -478,9 +580,12 @@ impl Story {
         self.world.contend(0);
         for name in self.world.members() {
             self.heal_member(&name).await;
+            self.set_taint(&name, None).await;
         }
     }
 }
+
+const CLUSTERS: &str = "clusters.v1alpha1.cluster.karmada.io";
 
 const REFUSAL: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 const REFUSAL_BINDING: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";

@@ -37,7 +37,7 @@ use jiff::Timestamp;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
+use karmada_client::{Client, DeleteOptions, Object};
 use karmada_runtime::{Action, Change, Clock, Controller, Informer, Manager, ObjectKey};
 use parking_lot::Mutex;
 
@@ -146,7 +146,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     if let Some(rest) = rest {
         return Ok(rest);
     }
-    let pod = object.value();
+    let pod = object.content();
     let Some(node) = ctx.machine_of(&pod) else { return Ok(Action::AwaitChange) };
     let plan = ctx.plan(&object, &pod, &node, (now, &trouble));
     match plan.step {
@@ -199,13 +199,12 @@ impl Ctx {
         status: Value,
         (trouble, due): (Arc<Trouble>, Option<Timestamp>),
     ) -> Result<bool, Error> {
-        let patch = json!({
+        let mut patch = json!({
             "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
-            "status": status,
         });
+        patch["status"] = status;
         let api = self.client.api(&gvr()).namespaced(&key.namespace);
-        let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
-        match api.patch_subresource(&key.name, "status", &patch, &options).await {
+        match api.merge_patch_status(&key.name, patch).await {
             Ok(reported) => {
                 let version = reported.resource_version().to_owned();
                 self.reported.lock().insert(key.clone(), Reported { version, trouble, due });

@@ -97,7 +97,7 @@ pub(super) enum Taken {
 impl Ledger {
     /// Notes a node; whether something changed that pods are placed by.
     pub(super) fn apply_node(&mut self, object: &Object) -> bool {
-        let value = object.value();
+        let value = object.content();
         let node = self.nodes.entry(object.name().to_owned()).or_default();
         let taints = value.list_at(&["spec", "taints"]).to_vec();
         let unschedulable = value.bool_at(&["spec", "unschedulable"]) == Some(true);
@@ -138,7 +138,7 @@ impl Ledger {
         let node = pod.spec().node_name.as_str();
         if self.places.get(object.uid()).is_none_or(|place| **place != *node) {
             self.remove_pod(object.uid());
-            self.put(object, &object.value(), node);
+            self.put(object, &object.content(), node);
         }
         let node = self.nodes.get_mut(node);
         if let Some(placed) = node.and_then(|node| node.pods.get_mut(object.uid())) {

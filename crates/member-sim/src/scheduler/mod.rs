@@ -121,7 +121,7 @@ pub(crate) fn start(manager: &Manager, faults: &Faults) {
 
 async fn schedule(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.pods.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    let pod = object.value();
+    let pod = object.content();
     if !is_ours(&pod) {
         return Ok(Action::AwaitChange);
     }

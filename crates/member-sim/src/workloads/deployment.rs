@@ -10,10 +10,10 @@ use std::sync::Arc;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Client, DeleteOptions, Object, Patch, PatchOptions};
+use karmada_client::{Client, DeleteOptions, Object};
 use karmada_runtime::{Action, Clock, Controller, Informer, Manager, ObjectKey, Recorder};
 
-use super::BURST;
+use super::bursts::Bursts;
 use super::expectations::Expectations;
 use super::ownership::{Claimer, accepts_all, controller_of, index_by_controller};
 use super::pods::selector_of;
@@ -52,7 +52,9 @@ pub(crate) fn start(manager: &Manager) {
     index_by_controller(sets.cache());
     index_by_controller(pods.cache());
     let controller = Controller::new("deployment-controller", &manager.metrics).workers(2);
-    manager.keep(deployments.feed(controller.queue()));
+    let bursts: Arc<Bursts> = Arc::default();
+    let (own, queue) = (bursts.clone(), controller.queue().clone());
+    manager.keep(deployments.subscribe(move |change| own.changed(change, &queue)));
     let expectations: Arc<Expectations> = Arc::default();
     let (seen, known, queue) =
         (expectations.clone(), deployments.clone(), controller.queue().clone());
@@ -61,11 +63,11 @@ pub(crate) fn start(manager: &Manager) {
         let set = change.object();
         match controller_of(set.meta()).filter(|owner| owner.kind == "Deployment") {
             Some(owner) => {
-                queue.add_after(ObjectKey::new(set.namespace(), owner.name.as_str()), BURST);
+                bursts.wake(ObjectKey::new(set.namespace(), owner.name.as_str()), &queue);
             }
             None => {
                 for deployment in known.cache().list_namespace(set.namespace()) {
-                    if selector_of(&deployment.value()).matches_map(&set.meta().labels) {
+                    if selector_of(&deployment.content()).matches_map(&set.meta().labels) {
                         queue.add(ObjectKey::of(&deployment));
                     }
                 }
@@ -104,7 +106,7 @@ fn wake_recreations(
         let Some(owner) = set.as_ref().and_then(|set| controller_of(set.meta())) else { return };
         let key = ObjectKey::new(pod.namespace(), owner.name.as_str());
         let recreates = |deployment: Arc<Object>| {
-            deployment.value().str_at(&["spec", "strategy", "type"]) == Some("Recreate")
+            deployment.content().str_at(&["spec", "strategy", "type"]) == Some("Recreate")
         };
         if deployments.cache().get(&key).is_some_and(recreates) {
             queue.add(key);
@@ -117,7 +119,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     if !ctx.expectations.met(&key) {
         return Ok(Action::AwaitChange);
     }
-    let deployment = object.value();
+    let deployment = object.content();
     let run = Run { ctx: &ctx, key: &key, object: &object, deployment: &deployment };
     let sets = run.claim().await?;
     if object.is_being_deleted() {
@@ -341,8 +343,7 @@ impl Run<'_> {
     async fn patch_status(&self, mut patch: Value) -> Result<(), Error> {
         patch["metadata"]["uid"] = self.object.uid().into();
         let api = self.ctx.client.api(&gvr()).namespaced(&self.key.namespace);
-        let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
-        match api.patch_subresource(&self.key.name, "status", &patch, &options).await {
+        match api.merge_patch_status(&self.key.name, patch).await {
             Err(error) if !error.is_not_found() && !error.is_conflict() => {
                 Err(self.failed("write the status of")(error))
             }

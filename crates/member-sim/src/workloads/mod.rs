@@ -2,6 +2,7 @@
 
 mod autoscaler;
 mod body;
+mod bursts;
 mod cronjob;
 mod daemonset;
 mod deployment;
@@ -19,15 +20,9 @@ mod statefulset;
 mod status;
 mod storage;
 
-use std::time::Duration;
-
 use karmada_runtime::Manager;
 
 pub use services::load_balancer::{AddressPool, NoPool};
-
-/// Pods and replica sets change in bursts. Their owners look once per burst: a status for every single
-/// pod that comes up would cost more than the pods.
-const BURST: Duration = Duration::from_millis(20);
 
 /// One controller: its name as `kube-controller-manager --controllers` spells it, and its start.
 pub struct Entry {

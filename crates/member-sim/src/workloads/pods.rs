@@ -15,8 +15,8 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_runtime::{Change, Informer, Manager, ObjectKey, Queue, Recorder};
 
-use super::BURST;
 use super::body::{Body, Condition, PodSpec, PodStatus};
+use super::bursts::BURST;
 use super::expectations::Expectations;
 use super::ownership::{
     Claimer, accepts_all, controller_of, controller_reference, index_by_controller,
@@ -146,8 +146,8 @@ pub(crate) fn from_template(template: &Value, owner: &Object) -> Value {
             "generateName": name_prefix(owner.name()),
             "ownerReferences": [controller_reference(owner)],
         },
-        "spec": template.at(&["spec"]).cloned().unwrap_or_else(|| json!({})),
     });
+    pod["spec"] = template.at(&["spec"]).cloned().unwrap_or_else(|| json!({}));
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = template.at(&["metadata", field]).filter(|value| !value.is_null()) {
             pod["metadata"][field] = value.clone();
@@ -196,6 +196,18 @@ impl Pods {
         kind: &'static str,
         queue: &Queue<ObjectKey>,
     ) {
+        let soon = queue.clone();
+        self.tell_owners(manager, owners, (kind, queue), move |owner| soon.add_after(owner, BURST));
+    }
+
+    /// The same for owners that `wake` queues in its own time.
+    pub(crate) fn tell_owners(
+        &self,
+        manager: &Manager,
+        owners: &Arc<Informer>,
+        (kind, queue): (&'static str, &Queue<ObjectKey>),
+        wake: impl Fn(ObjectKey) + Send + Sync + 'static,
+    ) {
         let (expectations, owners, queue) =
             (self.expectations.clone(), owners.clone(), queue.clone());
         manager.keep(self.informer.subscribe(move |change| {
@@ -204,10 +216,10 @@ impl Pods {
             if let Change::Applied { old: Some(old), .. } = change
                 && old.meta().owner_references != pod.meta().owner_references
             {
-                queue_owner(old, kind, &queue);
+                owner_of(old, kind).into_iter().for_each(&wake);
             }
             match controller_of(pod.meta()) {
-                Some(_) => queue_owner(pod, kind, &queue),
+                Some(_) => owner_of(pod, kind).into_iter().for_each(&wake),
                 None => queue_matching(pod, &owners, &queue),
             }
         }));
@@ -245,8 +257,8 @@ impl Pods {
     }
 
     /// Creates one pod and tells about it in an event of the owner.
-    pub(crate) async fn create(&self, owner: &Object, pod: &Value) -> Answer<Value> {
-        let created = self.api(owner.namespace()).create(pod).await;
+    pub(crate) async fn create(&self, owner: &Object, pod: Value) -> Answer<Value> {
+        let created = self.api(owner.namespace()).create_owned(pod).await;
         match &created {
             Ok(created) => {
                 self.expectations.wrote(&ObjectKey::of(owner), created);
@@ -263,12 +275,16 @@ impl Pods {
 
     /// Creates pods in batches that double in size, and stops at the first batch that fails, so
     /// that a quota is not asked a thousand times. Returns how many there are now.
-    pub(crate) async fn create_many(&self, owner: &Object, pods: &[Value]) -> (usize, Answer<()>) {
+    pub(crate) async fn create_many(
+        &self,
+        owner: &Object,
+        pods: Vec<Value>,
+    ) -> (usize, Answer<()>) {
         let (mut created, mut batch) = (0, 1);
-        while created < pods.len() {
-            let end = (created + batch).min(pods.len());
-            let results =
-                join_all(pods[created..end].iter().map(|pod| self.create(owner, pod))).await;
+        let mut pods = pods.into_iter();
+        while pods.len() > 0 {
+            let made = pods.by_ref().take(batch).map(|pod| self.create(owner, pod));
+            let results = join_all(made).await;
             let mut failure = None;
             for result in results {
                 match result {
@@ -309,10 +325,9 @@ impl Pods {
     }
 }
 
-fn queue_owner(pod: &Object, kind: &str, queue: &Queue<ObjectKey>) {
-    if let Some(owner) = controller_of(pod.meta()).filter(|owner| owner.kind == kind) {
-        queue.add_after(ObjectKey::new(pod.namespace(), owner.name.as_str()), BURST);
-    }
+fn owner_of(pod: &Object, kind: &str) -> Option<ObjectKey> {
+    let owner = controller_of(pod.meta()).filter(|owner| owner.kind == kind)?;
+    Some(ObjectKey::new(pod.namespace(), owner.name.as_str()))
 }
 
 fn queue_matching(pod: &Object, owners: &Informer, queue: &Queue<ObjectKey>) {
@@ -320,7 +335,7 @@ fn queue_matching(pod: &Object, owners: &Informer, queue: &Queue<ObjectKey>) {
         return;
     }
     for owner in owners.cache().list_namespace(pod.namespace()) {
-        if selector_of(&owner.value()).matches_map(&pod.meta().labels) {
+        if selector_of(&owner.content()).matches_map(&pod.meta().labels) {
             queue.add(ObjectKey::of(&owner));
         }
     }

@@ -9,9 +9,10 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::time::format_time;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Client, Object, Patch, PatchOptions};
+use karmada_client::{Client, Object};
 use karmada_runtime::{Action, Clock, Controller, Informer, Manager, ObjectKey};
 
+use super::bursts::Bursts;
 use super::pods::{Pod, Pods, from_template, rank_for_deletion, selector_of};
 
 /// How many pods are created or deleted before the ReplicaSet is looked at again.
@@ -58,8 +59,13 @@ fn run(manager: &Manager, gvr: Gvr, kind: &'static str, component: &'static str)
     let sets = manager.informers.all(&gvr);
     let pods = Pods::new(manager, component);
     let controller = Controller::new(component, &manager.metrics).workers(2);
-    manager.keep(sets.feed(controller.queue()));
-    pods.wake_owners(manager, &sets, kind, controller.queue());
+    let bursts: Arc<Bursts> = Arc::default();
+    let (own, queue) = (bursts.clone(), controller.queue().clone());
+    manager.keep(sets.subscribe(move |change| own.changed(change, &queue)));
+    let queue = controller.queue().clone();
+    pods.tell_owners(manager, &sets, (kind, controller.queue()), move |owner| {
+        bursts.wake(owner, &queue);
+    });
     let inputs = vec![sets.clone(), pods.informer.clone()];
     let (client, clock) = (manager.client.clone(), manager.clock.clone());
     let ctx = Arc::new(Ctx { client, clock, gvr, sets, pods });
@@ -71,7 +77,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     if !ctx.pods.expectations.met(&key) {
         return Ok(Action::AwaitChange);
     }
-    let set = object.value();
+    let set = object.content();
     let selector = selector_of(&set);
     let claimed = ctx.pods.claim(&object, &ctx.gvr, &selector, None).await;
     let claimed = claimed.map_err(|source| Error::Claim { owner: key.clone(), source })?;
@@ -107,7 +113,7 @@ impl Ctx {
             let template = set.at(&["spec", "template"]).cloned().unwrap_or_default();
             let pod = from_template(&template, object);
             let missing = vec![pod; (wanted - active.len()).min(BURST)];
-            let (_, created) = self.pods.create_many(object, &missing).await;
+            let (_, created) = self.pods.create_many(object, missing).await;
             return match created {
                 // Nothing more is made in a namespace that goes.
                 Err(error) if error.is_namespace_terminating() => Ok(()),
@@ -136,10 +142,10 @@ impl Ctx {
                 status[field] = Value::Null;
             }
         }
-        let patch = json!({"metadata": {"uid": object.uid()}, "status": status});
+        let mut patch = json!({"metadata": {"uid": object.uid()}});
+        patch["status"] = status;
         let api = self.client.api(&self.gvr).namespaced(&key.namespace);
-        let (patch, options) = (Patch::Merge(patch), PatchOptions::default());
-        match api.patch_subresource(&key.name, "status", &patch, &options).await {
+        match api.merge_patch_status(&key.name, patch).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
             Err(source) => Err(Error::Status { owner: key.clone(), source }),

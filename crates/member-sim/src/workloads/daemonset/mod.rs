@@ -111,7 +111,7 @@ impl Ctx {
         self.pods.delete_many(set, &plan.delete).await?;
         let wanted: Vec<_> =
             plan.create.iter().map(|node| render_pod(set, &value, node, &hash)).collect();
-        let (_, created) = self.pods.create_many(set, &wanted).await;
+        let (_, created) = self.pods.create_many(set, wanted).await;
         let api = self.client.api(&self.gvr).namespaced(set.namespace());
         write_status(&api, set, plan.status).await?;
         match created {

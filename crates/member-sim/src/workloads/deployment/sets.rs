@@ -36,7 +36,7 @@ pub(super) struct ReplicaSet {
 
 impl ReplicaSet {
     pub(super) fn of(object: &Arc<Object>) -> Self {
-        Self { object: object.clone(), value: Arc::new(object.value()) }
+        Self { object: object.clone(), value: Arc::new(object.content()) }
     }
 
     fn from_value(value: &Value) -> Option<Self> {

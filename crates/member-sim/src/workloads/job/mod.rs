@@ -84,9 +84,9 @@ impl Ctx {
         let plan = decide(&value, &pods, self.clock.now());
         self.pods.delete_many(job, &plan.delete).await?;
         let wanted: Vec<_> = plan.create.iter().map(|pod| render_pod(job, &value, pod)).collect();
-        let (created, made) = self.pods.create_many(job, &wanted).await;
+        let (created, made) = self.pods.create_many(job, wanted).await;
         let mut status = plan.status.clone();
-        let short = i64::try_from(wanted.len() - created).unwrap_or(i64::MAX);
+        let short = i64::try_from(plan.create.len() - created).unwrap_or(i64::MAX);
         let active = status.i64_at(&["active"]).unwrap_or_default();
         conditions::set_number(&mut status, "active", (active - short).max(0));
         self.write(job, value, status, &plan).await?;

@@ -45,6 +45,9 @@ enum Load {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let Some(load) = args.load else { return run_all() };
+    if load != Load::Idle {
+        crate::allocations::do_not_count();
+    }
     let runtime = tokio::runtime::Runtime::new().context("start the runtime")?;
     runtime.block_on(async {
         match load {

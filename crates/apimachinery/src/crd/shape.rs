@@ -34,7 +34,20 @@ pub(super) fn prune_part(value: &mut Value, schema: &Schema) {
 enum Trail<'a> {
     Root,
     Field(&'a Trail<'a>, &'a str),
+    /// A value of a map.
+    Key(&'a Trail<'a>, &'a str),
     Item(&'a Trail<'a>, usize),
+}
+
+impl Trail<'_> {
+    fn to_path(self) -> Path {
+        match self {
+            Self::Root => Path::root(),
+            Self::Field(parent, name) => parent.to_path().child(name),
+            Self::Key(parent, key) => parent.to_path().key(key),
+            Self::Item(parent, index) => parent.to_path().index(index),
+        }
+    }
 }
 
 impl fmt::Display for Trail<'_> {
@@ -42,7 +55,7 @@ impl fmt::Display for Trail<'_> {
         match self {
             Self::Root => Ok(()),
             Self::Field(Self::Root, key) => f.write_str(key),
-            Self::Field(parent, key) => write!(f, "{parent}.{key}"),
+            Self::Field(parent, key) | Self::Key(parent, key) => write!(f, "{parent}.{key}"),
             Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
@@ -189,7 +202,7 @@ pub fn coerce_metadata(
 ) -> Result<(), String> {
     let mut unknown = Vec::new();
     let result =
-        Coercion { object_meta, unknown: &mut unknown }.coerce(value, schema, true, &Path::root());
+        Coercion { object_meta, unknown: &mut unknown }.coerce(value, schema, true, Trail::Root);
     unknown.sort();
     unknown.iter().for_each(|path| problems.unknown(path));
     // The root's own metadata is refused in the decoder's words, without a path.
@@ -210,7 +223,7 @@ impl Coercion<'_, '_> {
         value: &mut Value,
         schema: &Schema,
         embedded: bool,
-        path: &Path,
+        path: Trail<'_>,
     ) -> Result<(), FieldError> {
         match value {
             Value::Object(fields) => {
@@ -219,12 +232,12 @@ impl Coercion<'_, '_> {
                 }
                 for (key, value) in fields.iter_mut() {
                     let Some(Some(field)) = known_field(Some(schema), key) else { continue };
-                    let path = if schema.properties.contains_key(key.as_str()) {
-                        path.child(key)
-                    } else {
-                        path.key(key)
-                    };
-                    self.coerce(value, field, field.extensions.embedded_resource, &path)?;
+                    if matches!(value, Value::Object(_) | Value::Array(_)) {
+                        let declared = schema.properties.contains_key(key.as_str());
+                        let step = if declared { Trail::Field } else { Trail::Key };
+                        let embedded = field.extensions.embedded_resource;
+                        self.coerce(value, field, embedded, step(&path, key))?;
+                    }
                 }
                 Ok(())
             }
@@ -232,7 +245,7 @@ impl Coercion<'_, '_> {
                 let Some(element) = schema.items.as_deref() else { return Ok(()) };
                 let embedded = element.extensions.embedded_resource;
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.coerce(item, element, embedded, &path.index(index))?;
+                    self.coerce(item, element, embedded, Trail::Item(&path, index))?;
                 }
                 Ok(())
             }
@@ -243,23 +256,23 @@ impl Coercion<'_, '_> {
     fn coerce_resource(
         &mut self,
         fields: &mut Map<String, Value>,
-        path: &Path,
+        path: Trail<'_>,
     ) -> Result<(), FieldError> {
         for key in ["apiVersion", "kind"] {
             if let Some(value) = fields.get(key).filter(|value| !value.is_string()) {
-                let path = path.child(key);
+                let path = path.to_path().child(key);
                 return Err(FieldError::invalid(&path, value.clone(), "must be a string"));
             }
         }
         let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
-        let path = path.child("metadata");
+        let path = || path.to_path().child("metadata");
         if metadata.is_null() {
             *metadata = Value::Object(Map::new());
         }
         let unknown = decode::unknown_fields(metadata, self.object_meta);
         for line in unknown.lines() {
             if let Some(field) = line.split('"').nth(1) {
-                self.unknown.push(path.child(field).to_string());
+                self.unknown.push(path().child(field).to_string());
             }
         }
         // Managed fields are most of it, and nobody has to read them in an error.
@@ -270,7 +283,7 @@ impl Coercion<'_, '_> {
         }
         decode::normalise_in_place(metadata, self.object_meta).map_err(|mismatch| {
             let shown = crate::field::Shown::Verbatim(go_json(&before));
-            FieldError::invalid(&path, shown, mismatch.to_string())
+            FieldError::invalid(&path(), shown, mismatch.to_string())
         })
     }
 }

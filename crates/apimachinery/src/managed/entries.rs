@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::set::FieldSet;
 use crate::field::quote;
@@ -148,20 +148,23 @@ impl Entry {
             Operation::Apply => "Apply",
             Operation::Update => "Update",
         };
-        let mut entry = json!({
-            "manager": self.manager,
-            "operation": operation,
-            "apiVersion": self.api_version,
-            "fieldsType": "FieldsV1",
-            "fieldsV1": self.fields.encode(),
-        });
-        if let Some(time) = self.time {
-            entry["time"] = time.into();
+        // The fields may be large: they are moved, not written once more.
+        let parts = [
+            ("apiVersion", Some(self.api_version)),
+            ("fieldsType", Some("FieldsV1".to_owned())),
+            ("manager", Some(self.manager)),
+            ("operation", Some(operation.to_owned())),
+            ("subresource", Some(self.subresource).filter(|name| !name.is_empty())),
+            ("time", self.time),
+        ];
+        let mut entry = Map::new();
+        entry.insert("fieldsV1".to_owned(), self.fields.encode());
+        for (name, text) in parts {
+            if let Some(text) = text {
+                entry.insert(name.to_owned(), Value::String(text));
+            }
         }
-        if !self.subresource.is_empty() {
-            entry["subresource"] = self.subresource.into();
-        }
-        entry
+        Value::Object(entry)
     }
 
     /// The manager as a conflict names it.

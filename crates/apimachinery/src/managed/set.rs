@@ -349,18 +349,26 @@ impl FieldSet {
 
     /// Whether some path of this set is in the encoded one too.
     pub(super) fn meets(&self, encoded: &Value) -> bool {
+        self.meets_by(encoded, &mut String::new())
+    }
+
+    fn meets_by(&self, encoded: &Value, name: &mut String) -> bool {
         self.0.iter().any(|(step, node)| {
-            encoded
-                .get(encode_step(step))
-                .is_some_and(|inner| (node.owned && is_owned(inner)) || node.children.meets(inner))
+            encoded_at(encoded, step, name).is_some_and(|inner| {
+                (node.owned && is_owned(inner)) || node.children.meets_by(inner, name)
+            })
         })
     }
 
     /// Whether every path of this set is in the encoded one too.
     pub(super) fn is_within(&self, encoded: &Value) -> bool {
+        self.is_within_by(encoded, &mut String::new())
+    }
+
+    fn is_within_by(&self, encoded: &Value, name: &mut String) -> bool {
         self.0.iter().all(|(step, node)| {
-            encoded.get(encode_step(step)).is_some_and(|inner| {
-                (!node.owned || is_owned(inner)) && node.children.is_within(inner)
+            encoded_at(encoded, step, name).is_some_and(|inner| {
+                (!node.owned || is_owned(inner)) && node.children.is_within_by(inner, name)
             })
         })
     }
@@ -382,12 +390,28 @@ impl FieldSet {
 }
 
 fn encode_step(step: &Step) -> String {
-    match step {
-        Step::Field(name) => format!("f:{name}"),
-        Step::Key(text) => format!("k:{text}"),
-        Step::Value(text) => format!("v:{text}"),
-        Step::Index(index) => format!("i:{index}"),
-    }
+    let mut name = String::new();
+    write_step(step, &mut name);
+    name
+}
+
+fn write_step(step: &Step, name: &mut String) {
+    let (kind, text) = match step {
+        Step::Field(name) => ("f:", name),
+        Step::Key(text) => ("k:", text),
+        Step::Value(text) => ("v:", text),
+        Step::Index(index) => ("i:", &index.to_string()),
+    };
+    name.reserve_exact(kind.len() + text.len());
+    name.push_str(kind);
+    name.push_str(text);
+}
+
+/// What an encoded set holds behind a step; `name` is room to write the step in.
+fn encoded_at<'e>(encoded: &'e Value, step: &Step, name: &mut String) -> Option<&'e Value> {
+    name.clear();
+    write_step(step, name);
+    encoded.get(name.as_str())
 }
 
 /// Whether the path that leads to this part of an encoded set is in the set.

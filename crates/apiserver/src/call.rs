@@ -20,14 +20,26 @@ use crate::routes::Target;
 use crate::state::State;
 
 /// The body of a request.
-#[derive(Clone)]
 pub(crate) enum Sent {
     Text(Bytes),
-    /// From a client of the same process.
-    Tree(Arc<Value>),
+    /// From a client of the same process. Whoever reads it last takes it, since copies are expensive.
+    Tree(Mutex<Arc<Value>>),
+}
+
+impl Clone for Sent {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(text.clone()),
+            Self::Tree(tree) => Self::tree(tree.lock().clone()),
+        }
+    }
 }
 
 impl Sent {
+    pub(crate) fn tree(tree: Arc<Value>) -> Self {
+        Self::Tree(Mutex::new(tree))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -35,7 +47,7 @@ impl Sent {
     pub(crate) fn text(&self) -> Bytes {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Tree(tree) => Bytes::from(tree.to_string()),
+            Self::Tree(tree) => Bytes::from(tree.lock().to_string()),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Bodies to objects: JSON, YAML and protobuf, checked against the kind the path names.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use karmada_apimachinery::Value;
@@ -10,6 +12,7 @@ use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::protobuf;
 use karmada_apimachinery::schema::Cursor;
 use karmada_apimachinery::status::Status;
+use parking_lot::Mutex;
 
 use crate::call::{Call, Sent};
 use crate::handlers::options::FieldValidation;
@@ -53,8 +56,9 @@ pub(crate) fn decode_as(
     }
     let decoded = match &call.body {
         Sent::Tree(tree) => {
-            let problems = decode::unknown_fields(tree, schema);
-            Decoded { value: (**tree).clone(), problems }
+            let value = taken(tree);
+            let problems = decode::unknown_fields(&value, schema);
+            Decoded { value, problems }
         }
         Sent::Text(text) => {
             let read = match format {
@@ -254,20 +258,38 @@ fn decode_custom(
     Ok(object)
 }
 
-/// Reads the body without a schema.
-pub(crate) fn read_untyped(call: &Call, format: Format) -> Result<Decoded, SyntaxError> {
+/// Takes a tree out of a body.
+fn taken(tree: &Mutex<Arc<Value>>) -> Value {
+    Arc::unwrap_or_clone(std::mem::take(&mut *tree.lock()))
+}
+
+/// Reads the body without a schema. A tree is taken out of it.
+fn read_untyped(call: &Call, format: Format) -> Result<Decoded, SyntaxError> {
     match (&call.body, format) {
-        (Sent::Tree(tree), _) => {
-            Ok(Decoded { value: (**tree).clone(), problems: Problems::default() })
-        }
+        (Sent::Tree(tree), _) => Ok(Decoded { value: taken(tree), problems: Problems::default() }),
         (Sent::Text(text), Format::Yaml) => decode::yaml_untyped(text),
         (Sent::Text(text), _) => decode::json_untyped(text),
     }
 }
 
+/// Reads a body that errors will show again, without a schema.
+pub(crate) fn read_patch(
+    call: &Call,
+    format: Format,
+) -> Result<(Arc<Value>, Problems), SyntaxError> {
+    if let Sent::Tree(tree) = &call.body {
+        return Ok((tree.lock().clone(), Problems::default()));
+    }
+    let Decoded { value, problems } = read_untyped(call, format)?;
+    Ok((Arc::new(value), problems))
+}
+
 fn check_custom_type(value: &Value, expected: &Gvk, call: &Call) -> Result<(), Status> {
     if value.kind().is_empty() {
-        let body = &call.body.text();
+        let body = &match &call.body {
+            Sent::Text(text) => text.clone(),
+            Sent::Tree(_) => Bytes::from(value.to_string()),
+        };
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{}' ({})",
             expected.kind,

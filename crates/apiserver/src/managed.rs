@@ -1,5 +1,7 @@
 //! Who owns which field: `managedFields` of plain writes, and server-side apply.
 
+use std::sync::Arc;
+
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::managed::{self, Versions, WriteContext};
@@ -140,17 +142,16 @@ pub(crate) async fn apply_patch(
             merged.remove_at(&["metadata", "resourceVersion"]);
         }
         patch::check_unmoved(call, &merged)?;
-        patch::finish(call, merged, FieldValidation::Ignore)
+        patch::finish(call, merged, &[], FieldValidation::Ignore)
     })
     .await?;
     update::answer(call, outcome, form)
 }
 
 /// The object a client applies.
-fn read_patch(call: &Call, validation: FieldValidation) -> Result<Value, Status> {
-    let decoded = codec::read_untyped(call, Format::Yaml)
+fn read_patch(call: &Call, validation: FieldValidation) -> Result<Arc<Value>, Status> {
+    let (wanted, problems) = codec::read_patch(call, Format::Yaml)
         .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-    let (wanted, problems) = (decoded.value, decoded.problems);
     if !problems.is_empty() {
         match validation {
             FieldValidation::Strict => {

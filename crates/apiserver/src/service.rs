@@ -341,7 +341,7 @@ async fn run(
     // The audit log reads answers as text.
     let hands_over = handed.is_some() && record.is_none();
     let sent = match handed.and_then(|handed| handed.body) {
-        Some(tree) => Ok(Sent::Tree(tree)),
+        Some(tree) => Ok(Sent::tree(tree)),
         None if parts.method == Method::GET => Ok(Sent::Text(Bytes::new())),
         None => read_in_time(state, body, &headers).await.map(Sent::Text),
     };

@@ -1,12 +1,13 @@
 //! One stored object: its text, shared with the store, and the few words of it that filters look at.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
+use karmada_apimachinery::{Map, Value};
 use karmada_handover::{Made, Shown, write_with_version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -315,14 +316,31 @@ fn lay_out(fields: &BTreeMap<Cow<'_, str>, &RawValue>, metadata: &str) -> (Bytes
     }
     out.push(b'}');
     let places = Places::new(bare, version, metadata_end).expect("no object is that large");
-    (exact(out), places)
+    (exact(&out), places)
 }
+
+thread_local! {
+    /// Room to write texts in.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The most room that is kept for the next text.
+const KEPT_ROOM: usize = 64 << 10;
 
 /// The text an object is stored as, and where things are in it. The tree must not carry a version: that is
 /// the store's own.
 pub fn encode(value: &Value) -> (Bytes, Option<Places>) {
     let Some(fields) = value.as_object() else { return (Bytes::from(value.to_string()), None) };
-    let mut out = Vec::with_capacity(1024);
+    ROOM.with_borrow_mut(|room| {
+        room.clear();
+        let places = write_object(room, fields);
+        let text = exact(room);
+        room.shrink_to(KEPT_ROOM);
+        (text, places)
+    })
+}
+
+fn write_object(out: &mut Vec<u8>, fields: &Map<String, Value>) -> Option<Places> {
     let mut places = None;
     out.push(b'{');
     let first = ["kind", "apiVersion", "metadata"];
@@ -334,21 +352,22 @@ pub fn encode(value: &Value) -> (Bytes, Option<Places>) {
         }
         let bare = out.len();
         // Writing JSON to memory cannot fail.
-        let _ = serde_json::to_writer(&mut out, name);
+        let _ = serde_json::to_writer(&mut *out, name);
         out.push(b':');
         let version = out.len() + 1;
-        let _ = serde_json::to_writer(&mut out, value);
+        let _ = serde_json::to_writer(&mut *out, value);
         if name == "metadata" && value.is_object() {
             places = Places::new(bare, version, out.len());
         }
     }
     out.push(b'}');
-    (exact(out), places)
+    places
 }
 
-/// Lets go of the room that was kept for more: the text stays for long.
-fn exact(text: Vec<u8>) -> Bytes {
-    Bytes::from(text.into_boxed_slice())
+/// The text in as much memory as it takes: it stays for long, and what a vector has too much is not given
+/// back where half of it is used.
+fn exact(text: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(text)
 }
 
 #[cfg(test)]

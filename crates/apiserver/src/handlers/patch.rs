@@ -1,9 +1,11 @@
 //! PATCH: JSON, merge, strategic merge and apply patches.
 
+use std::sync::Arc;
+
 use http::header::CONTENT_TYPE;
 use karmada_apimachinery::field::{FieldError, Path, Shown};
 use karmada_apimachinery::gvk::GroupKind;
-use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::patch;
 use karmada_apimachinery::status::{Details, Status};
 use karmada_apimachinery::{Value, decode};
@@ -53,6 +55,7 @@ pub(crate) async fn patch(call: &Call, subresource: &str) -> Answer {
         return managed::apply_patch(call, subresource, &options, form).await;
     }
     let patch = read_body(call, kind, options.validation)?;
+    let untouched = untouched(call, kind, &patch);
     let change = Change {
         subresource,
         options: &options,
@@ -66,7 +69,7 @@ pub(crate) async fn patch(call: &Call, subresource: &str) -> Answer {
             return Err(Status::not_found(&call.served.group_resource(), call.name()));
         };
         let patched = apply_to(call, kind, old, &patch)?;
-        let mut new = finish(call, patched, options.validation)?;
+        let mut new = finish(call, patched, untouched, options.validation)?;
         if let Some(warning) = meta::dedup_owners(&mut new) {
             call.warn(warning);
         }
@@ -78,34 +81,50 @@ pub(crate) async fn patch(call: &Call, subresource: &str) -> Answer {
     update::answer(call, outcome, form)
 }
 
+/// The parts of an object that a patch leaves alone, of those that are large and often are.
+fn untouched(call: &Call, kind: Kind, patch: &Value) -> &'static [&'static str] {
+    const SPEC: &str = "spec";
+    let names_it = |operation: &Value, field: &str| {
+        let path = operation.str_at(&[field]);
+        // A path of no steps is the whole object.
+        path.is_some_and(|path| path.split('/').nth(1).is_none_or(|first| first == SPEC))
+    };
+    let touched = match (kind, patch) {
+        (Kind::Merge | Kind::Strategic, Value::Object(fields)) => fields.contains_key(SPEC),
+        (Kind::Json, Value::Array(operations)) => {
+            operations.iter().any(|one| names_it(one, "path") || names_it(one, "from"))
+        }
+        _ => true,
+    };
+    if touched || !call.served.serves_stored_bytes() { &[] } else { &[SPEC] }
+}
+
 /// Parses a patch and complains of duplicate fields in it as the client wishes.
-fn read_body(call: &Call, kind: Kind, validation: FieldValidation) -> Result<Value, Status> {
-    let decoded = codec::read_untyped(call, Format::Json).map_err(|error| match kind {
+fn read_body(call: &Call, kind: Kind, validation: FieldValidation) -> Result<Arc<Value>, Status> {
+    let (patch, problems) = codec::read_patch(call, Format::Json).map_err(|error| match kind {
         Kind::Json => Status::bad_request(format!("error decoding patch: {error}")),
         _ => Status::bad_request(error.to_string()),
     })?;
-    if kind == Kind::Json
-        && decoded.value.as_array().is_some_and(|list| list.len() > patch::json::MAX_OPERATIONS)
-    {
-        let count = decoded.value.as_array().map_or(0, Vec::len);
+    let count = patch.as_array().map_or(0, Vec::len);
+    if kind == Kind::Json && count > patch::json::MAX_OPERATIONS {
         return Err(too_many_operations(count));
     }
     let problems = match kind {
-        Kind::Json => operation_problems(&decoded),
-        _ => decoded.problems,
+        Kind::Json => operation_problems(&patch, &problems),
+        _ => problems,
     };
     complain(call, &problems, validation)?;
-    Ok(decoded.value)
+    Ok(patch)
 }
 
 /// What is odd about the operations of a JSON patch.
-fn operation_problems(decoded: &decode::Decoded) -> decode::Problems {
+fn operation_problems(patch: &Value, found: &decode::Problems) -> decode::Problems {
     const KNOWN: &[&str] = &["op", "path", "from", "value"];
     let mut problems = decode::Problems::default();
-    for line in decoded.problems.lines() {
+    for line in found.lines() {
         problems.add(format!("json patch {line}"));
     }
-    for (index, operation) in decoded.value.as_array().into_iter().flatten().enumerate() {
+    for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {
         let keys = operation.as_object().into_iter().flat_map(|operation| operation.keys());
         for key in keys.filter(|key| !KNOWN.contains(&key.as_str())) {
             problems.add(format!("json patch unknown field \"[{index}].{key}\""));
@@ -148,14 +167,23 @@ pub(crate) fn apply_to(
     }
 }
 
-/// Brings a patched object into shape as if it had been sent.
+/// Brings a patched object into shape as if it had been sent. What is untouched is as it was stored, and
+/// in shape already.
 pub(crate) fn finish(
     call: &Call,
-    patched: Value,
+    mut patched: Value,
+    untouched: &[&str],
     validation: FieldValidation,
 ) -> Result<Value, Status> {
+    let kept: Vec<Option<Value>> =
+        untouched.iter().map(|field| patched.remove_at(&[field])).collect();
     let (mut object, problems) =
         codec::shape_object(call, patched).map_err(|why| bad_patch(call, why))?;
+    for (field, kept) in untouched.iter().zip(kept) {
+        if let Some(kept) = kept {
+            object.set(&[field], kept);
+        }
+    }
     complain(call, &problems, validation)?;
     call.served.strategy.apply_defaults(&mut object);
     Ok(object)

@@ -8,7 +8,7 @@ mod custom;
 mod remote;
 mod strategy;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -198,9 +198,8 @@ pub type Remotes = BTreeMap<(String, String), Arc<Remote>>;
 /// One consistent view of the table.
 #[derive(Default)]
 pub struct Snapshot {
-    resources: HashMap<(String, String, String), Arc<Served>>,
-    /// The same in order of group, version and name.
-    ordered: Vec<Arc<Served>>,
+    /// In order of group, version and name.
+    resources: Vec<Arc<Served>>,
     /// Groups in discovery order; versions in order of preference.
     groups: Vec<(String, Vec<String>)>,
     /// What other servers answer for, by group and version.
@@ -213,7 +212,12 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
-        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        let wanted = (group, version, plural);
+        let place = self.resources.binary_search_by(|served| {
+            let Gvk { group, version, .. } = &served.gvk;
+            (group.as_str(), version.as_str(), served.plural.as_str()).cmp(&wanted)
+        });
+        place.ok().map(|place| &self.resources[place])
     }
 
     pub fn has_group(&self, group: &str) -> bool {
@@ -252,12 +256,12 @@ impl Snapshot {
         let of = |served: &Arc<Served>| {
             (served.gvk.group.as_str(), served.gvk.version.as_str()).cmp(&(group, version))
         };
-        let from = self.ordered.partition_point(|served| of(served).is_lt());
-        self.ordered[from..].iter().take_while(|served| of(served).is_eq()).collect()
+        let from = self.resources.partition_point(|served| of(served).is_lt());
+        self.resources[from..].iter().take_while(|served| of(served).is_eq()).collect()
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.resources.values()
+        self.resources.iter()
     }
 
     /// The resource of a kind in its preferred version.
@@ -267,7 +271,7 @@ impl Snapshot {
 
     /// The resource that serves a kind.
     pub fn find_kind(&self, gvk: &Gvk) -> Option<&Arc<Served>> {
-        self.resources.values().find(|served| served.gvk == *gvk)
+        self.resources.iter().find(|served| served.gvk == *gvk)
     }
 }
 
@@ -373,12 +377,7 @@ fn publish(table: &Table, generation: u64) -> Snapshot {
         .collect();
     groups.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     Snapshot {
-        resources: table
-            .resources
-            .iter()
-            .map(|(key, served)| (key.clone(), served.clone()))
-            .collect(),
-        ordered: table.resources.values().cloned().collect(),
+        resources: table.resources.values().cloned().collect(),
         groups: groups.into_iter().map(|(_, group, versions)| (group, versions)).collect(),
         remotes: table.remotes.clone(),
         generation,

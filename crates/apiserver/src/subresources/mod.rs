@@ -78,7 +78,7 @@ pub(crate) async fn create_unstored(call: &Arc<Call>) -> Answer {
     if kind == "Binding" {
         let options = WriteOptions::read(&call.query, Write::Create)?;
         let binding = codec::decode_object(call, options.validation)?;
-        return pod::bind(call, binding.name()).await;
+        return pod::bind_as(call, binding.name(), &binding).await;
     }
     let form = call.negotiate(Transforms::None)?;
     let options = WriteOptions::read(&call.query, Write::Create)?;

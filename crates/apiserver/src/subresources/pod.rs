@@ -27,10 +27,17 @@ fn success() -> Value {
 
 /// `pods/binding` and `bindings`: assigns a pod to a node.
 pub(crate) async fn bind(call: &Arc<Call>, name: &str) -> Answer {
-    let form = call.negotiate(Transforms::None)?;
+    call.negotiate(Transforms::None)?;
     let options = WriteOptions::read(&call.query, Write::Create)?;
     let gvk = karmada_apimachinery::gvk::Gvk::new("", "v1", "Binding");
     let binding = codec::decode_as(call, &gvk, options.validation)?;
+    bind_as(call, name, &binding).await
+}
+
+/// Binds a pod as the Binding that was read says.
+pub(crate) async fn bind_as(call: &Arc<Call>, name: &str, binding: &Value) -> Answer {
+    let form = call.negotiate(Transforms::None)?;
+    let options = WriteOptions::read(&call.query, Write::Create)?;
     let pods = pods(call)?;
     let call = &call.on(pods);
     let change = Change {
@@ -47,7 +54,7 @@ pub(crate) async fn bind(call: &Arc<Call>, name: &str) -> Answer {
             return Err(Status::not_found(&call.served.group_resource(), name));
         };
         let mut pod = old.clone();
-        subresource::bind(&mut pod, &binding, now)?;
+        subresource::bind(&mut pod, binding, now)?;
         crate::managed::record_update(call, old, &mut pod, &options, "binding");
         Ok(pod)
     })

@@ -142,10 +142,10 @@ async fn patch(call: &Call, paths: &ScalePaths) -> Answer {
     let form = call.negotiate(Transforms::Object)?;
     let options = WriteOptions::read(&call.query, Write::Patch { apply: kind == Kind::Apply })?;
     let body = match kind {
-        Kind::Apply => codec::read_untyped(call, Format::Yaml),
-        _ => codec::read_untyped(call, Format::Json),
+        Kind::Apply => codec::read_patch(call, Format::Yaml),
+        _ => codec::read_patch(call, Format::Json),
     };
-    let body = body.map_err(|error| Status::bad_request(error.to_string()))?.value;
+    let (body, _) = body.map_err(|error| Status::bad_request(error.to_string()))?;
     let schema = karmada_kinds::schema::of("autoscaling", "v1", "Scale");
     write_scale(call, paths, &options, form, |old| {
         let patched = match kind {

@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// How often the large member is registered
     #[arg(long, default_value_t = 20)]
     rounds: usize,
+    /// Counts what is allocated in members full of pods too, which takes processor time of its own
+    #[arg(long)]
+    heap: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,7 +48,7 @@ enum Load {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let Some(load) = args.load else { return run_all() };
-    if load != Load::Idle {
+    if load != Load::Idle && !args.heap {
         crate::allocations::do_not_count();
     }
     let runtime = tokio::runtime::Runtime::new().context("start the runtime")?;

@@ -62,9 +62,11 @@ pub(super) async fn measure(args: &Args) -> anyhow::Result<()> {
         row("pod transitions/s", format!("{:.0}", transitions / took), "≥ 2,000"),
         row("CPU µs per transition", format!("{:.0}", cpu * 1e6 / transitions), ""),
         row("memory, MB", mb(), "≤ 2,048"),
-        row("live heap, MB", crate::allocations::live() >> 20, ""),
         row("peak memory, MB", peak_rss_mb().unwrap_or_default(), ""),
     ]);
+    if args.heap {
+        rows.push(row("live heap, MB", crate::allocations::live() >> 20, ""));
+    }
     crate::allocations::report();
     print(&rows);
     Ok(())

@@ -1,7 +1,9 @@
 //! Random stories, one per seed: templates, policies and overrides come, change and go while
-//! members fail in every way we know and the control plane is killed. Whatever happens,
+//! members fail in every way we know, clusters are tainted and the control plane is killed. Whatever
+//! happens,
 //!
-//! - nothing leaves a member without a decision that says so,
+//! - nothing leaves a member without a decision that says so; a taint is one for those that do not
+//!   tolerate it, once their time is over, and where the copy is to stay until it is replaced it stays,
 //! - no change that was acknowledged is lost,
 //! - a healthy member gets every change at once, however ill the others are,
 //! - once everything is healed, the members are what templates, policies and overrides say, the
@@ -61,7 +63,7 @@ fn tell_all(seeds: Range<u64>) -> Vec<u64> {
     seeds.filter(fails).collect()
 }
 
-/// The same in a process of its own: worlds leave memory behind that only its end gives back.
+/// The same in a process of its own, so that one that falls over takes few with it.
 fn tell_apart(seeds: Range<u64>) -> Vec<u64> {
     let program = std::env::current_exe().expect("this program");
     let told = Command::new(program)

@@ -45,6 +45,8 @@ struct Story {
     /// Whether taints expel workloads.
     expels: bool,
     taints: Taints,
+    /// Clusters that let nothing new in, whatever it tolerates, and those that did until then.
+    closed: BTreeMap<String, u64>,
     /// Since when everything that happened to bindings was seen.
     seen_since: u64,
 }
@@ -122,6 +124,7 @@ impl Story {
             taken: Vec::new(),
             expels,
             taints: Taints::new(expels),
+            closed: BTreeMap::new(),
             seen_since: 0,
         };
         if story.expels && story.random.random_bool(0.6) {
@@ -362,7 +365,8 @@ impl Story {
             // It may be on its way out, or on its way back.
             let recently = now.saturating_sub(WELL * 10);
             let is_expelled = self.taints.may_expel(template, member, recently, u64::MAX);
-            if template.wanted_in(member) && !is_expelled {
+            let is_closed = self.closed.get(member).is_some_and(|until| *until + WELL > now);
+            if template.wanted_in(member) && !is_expelled && !is_closed {
                 let current = check::has_current(&self.world, member, template).await;
                 current.map_err(|why| format!("a member that is well waits for others: {why}"))?;
             }
@@ -525,6 +529,10 @@ impl Story {
         if effect == Some("NoExecute") {
             self.taints.begin(name, REPAIR, self.world.elapsed());
         }
+        let was_closed = self.closed.contains_key(name);
+        if effect.is_some() {
+            self.closed.insert(name.to_owned(), u64::MAX - WELL);
+        }
         let api = self.world.client.api(&karmada_testkit::gvr(CLUSTERS));
         for _ in 0..40 {
             let Some(mut cluster) = api.find(name).await.ok().flatten() else { return };
@@ -535,6 +543,9 @@ impl Story {
             if api.update(&cluster).await.is_ok() {
                 if effect.is_none() {
                     self.taints.end(name, REPAIR, self.world.elapsed());
+                    if was_closed {
+                        self.closed.insert(name.to_owned(), self.world.elapsed());
+                    }
                 }
                 return;
             }

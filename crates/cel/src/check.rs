@@ -38,6 +38,11 @@ struct Checker<'a> {
     problems: Vec<Problem>,
 }
 
+/// The name fields get that are called as a word of the language.
+pub(crate) fn reserved(field: &str) -> String {
+    format!("__{field}__")
+}
+
 /// A tenth of a size, rounded up: what looking at every character costs.
 fn tenth(size: u64) -> u64 {
     size.div_ceil(10)
@@ -151,7 +156,10 @@ impl Checker<'_> {
             Type::Dyn => Ok(Type::Dyn),
             Type::Map(_, value, _) => Ok((**value).clone()),
             Type::Optional(inner) => self.field_of(inner, field),
-            Type::Object(object) => match object.fields.get(field) {
+            Type::Object(object) => match object.fields.get(field).or_else(|| {
+                // A word of the language may be used where only a field can be meant.
+                crate::is_reserved(field).then(|| object.fields.get(&reserved(field)))?
+            }) {
                 Some(found) => Ok(found.clone()),
                 None => Err(format!("undefined field '{field}'")),
             },
@@ -160,6 +168,7 @@ impl Checker<'_> {
     }
 
     fn index(&mut self, at: usize, of: &Expr, index: &Expr, optional: bool) -> Known {
+        let is_made = matches!(&of.node, Node::Call { name, .. } if name != "_+_");
         let of = self.visit(of);
         let index = self.visit(index);
         let cost = of.cost.saturating_add(index.cost).saturating_add(1);
@@ -178,8 +187,20 @@ impl Checker<'_> {
                 return self.complain(at, text);
             }
         };
+        let found = match self.root_size().filter(|_| is_made) {
+            Some(size) if matches!(found, Type::String(_)) => found.sized(size),
+            _ => found,
+        };
         let of = if optional || through { Type::Optional(Arc::new(found)) } else { found };
         Known { of, cost }
+    }
+
+    /// Compat: a part of what a function made is taken for as large as `self` is, since no path leads to it.
+    fn root_size(&self) -> Option<u64> {
+        let root = self.globals.get("self")?;
+        let has_size =
+            matches!(root, Type::String(_) | Type::Bytes(_) | Type::List(..) | Type::Map(..));
+        Some(if has_size { root.size() } else { 0 })
     }
 
     fn list(&mut self, items: &[(Expr, bool)]) -> Known {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ast::{Expr, Fold, FoldKind, Node};
-use crate::check::is_type_name;
+use crate::check::{is_type_name, reserved};
 use crate::value::{Key, Struct, Value};
-use crate::{functions, signatures};
+use crate::{functions, is_reserved, signatures};
 
 /// Why an evaluation gave no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -352,7 +352,11 @@ fn some(value: Value) -> Value {
 
 fn field(of: &Value, name: &str) -> Result<Option<Value>, Error> {
     match of {
-        Value::Map(map) => Ok(map.get(&Key::String(name.into())).cloned()),
+        Value::Map(map) => {
+            let get = |name: &str| map.get(&Key::String(name.into())).cloned();
+            // A word of the language may be used where only a field can be meant.
+            Ok(get(name).or_else(|| is_reserved(name).then(|| get(&reserved(name)))?))
+        }
         Value::Struct(of) => Ok(of.fields.get(name).cloned()),
         Value::Null => Err(Error::failed(format!("no such key: {name}"))),
         _ => Err(Error::no_overload()),

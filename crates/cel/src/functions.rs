@@ -191,7 +191,7 @@ fn text(text: impl Into<Arc<str>>) -> Outcome {
 
 pub(crate) fn regex(pattern: &str) -> Result<regex::Regex, Error> {
     regex::RegexBuilder::new(pattern)
-        .size_limit(1 << 20)
+        .size_limit(10 << 20)
         .build()
         .map_err(|error| Error::failed(format!("error parsing regexp: {error}")))
 }
@@ -317,7 +317,7 @@ fn convert(name: &str, args: &[Value]) -> Option<Outcome> {
         ("int", Value::UInt(v)) => i64::try_from(*v).map(Value::Int).map_err(|_| overflow()),
         ("int", Value::Double(v)) if v.abs() < 9.2e18 => Ok(Value::Int(*v as i64)),
         ("int", Value::Double(_)) => Err(overflow()),
-        ("int", Value::String(v)) => v.parse().map(Value::Int).map_err(|_| syntax("ParseInt", v)),
+        ("int", Value::String(v)) => v.parse().map(Value::Int).map_err(|_| misread("int")),
         ("int", Value::Timestamp(v)) => Ok(Value::Int(v.as_second())),
         ("int", Value::Duration(v)) => {
             i64::try_from(v.as_nanos()).map(Value::Int).map_err(|_| overflow())
@@ -325,18 +325,14 @@ fn convert(name: &str, args: &[Value]) -> Option<Outcome> {
         ("uint", Value::Int(v)) => u64::try_from(*v).map(Value::UInt).map_err(|_| range()),
         ("uint", Value::Double(v)) if (0.0..1.8e19).contains(v) => Ok(Value::UInt(*v as u64)),
         ("uint", Value::Double(_)) => Err(range()),
-        ("uint", Value::String(v)) => {
-            v.parse().map(Value::UInt).map_err(|_| syntax("ParseUint", v))
-        }
+        ("uint", Value::String(v)) => v.parse().map(Value::UInt).map_err(|_| misread("uint")),
         ("double", Value::Int(v)) => Ok(Value::Double(*v as f64)),
         ("double", Value::UInt(v)) => Ok(Value::Double(*v as f64)),
-        ("double", Value::String(v)) => {
-            v.parse().map(Value::Double).map_err(|_| syntax("ParseFloat", v))
-        }
+        ("double", Value::String(v)) => v.parse().map(Value::Double).map_err(|_| misread("double")),
         ("bool", Value::String(v)) => match &**v {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            other => Err(syntax("ParseBool", other)),
+            _ => Err(misread("bool")),
         },
         ("bytes", Value::String(v)) => Ok(Value::Bytes(v.as_bytes().into())),
         ("string", Value::Bytes(v)) => String::from_utf8(v.to_vec())
@@ -360,16 +356,17 @@ fn convert(name: &str, args: &[Value]) -> Option<Outcome> {
         ("timestamp", Value::String(v)) => v
             .parse::<Timestamp>()
             .map(Value::Timestamp)
-            .map_err(|_| Error::failed(format!("parsing time {v:?}"))),
-        ("duration", Value::String(v)) => {
-            parse_go_duration(v).map(Value::Duration).map_err(Error::failed)
-        }
+            .map_err(|_| misread("google.protobuf.Timestamp")),
+        ("duration", Value::String(v)) => parse_go_duration(v)
+            .map(Value::Duration)
+            .map_err(|_| misread("google.protobuf.Duration")),
         _ => return None,
     })
 }
 
-fn syntax(function: &str, text: &str) -> Error {
-    Error::failed(format!("strconv.{function}: parsing {text:?}: invalid syntax"))
+/// A text that does not say what it should.
+fn misread(to: &str) -> Error {
+    Error::failed(format!("type conversion error from 'string' to '{to}'"))
 }
 
 fn time_function(name: &str, args: &[Value]) -> Option<Outcome> {

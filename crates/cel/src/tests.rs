@@ -93,6 +93,53 @@ fn failures_are_worded_as_clients_know_them() {
 
 // Shows: CRD-11
 #[test]
+fn texts_that_cannot_be_read_are_told_by_their_type() {
+    for (source, to) in [
+        ("int('a')", "int"),
+        ("uint('-1')", "uint"),
+        ("double('a')", "double"),
+        ("bool('yes')", "bool"),
+        ("duration('a') > duration('1s')", "google.protobuf.Duration"),
+        ("timestamp('a') > timestamp('b')", "google.protobuf.Timestamp"),
+    ] {
+        let expected = format!("type conversion error from 'string' to '{to}'");
+        assert_eq!(run(source), Err(expected), "{source}");
+    }
+}
+
+/// Definitions are refused or taken by this estimate, so it is Kubernetes' own, oddities included.
+// Shows: CRD-11
+#[test]
+fn a_part_of_what_was_split_is_estimated_as_large_as_the_whole() {
+    let cost = |of: Type, source: &str| {
+        compile(source, &Declarations::from([("self".to_owned(), of)])).expect("compile").max_cost
+    };
+    let source = "self.split('@')[1].matches('^sha256:[a-f0-9]{64}$')";
+    let (short, long) = (Type::String(447), Type::string());
+    assert!(cost(short, source) < 1_000, "it fits");
+    assert!(cost(long, source) > 1_000_000, "without a bound it does not");
+}
+
+// Shows: CRD-11
+#[test]
+fn a_field_may_be_called_as_a_word_of_the_language() {
+    let field = Type::Object(std::sync::Arc::new(crate::types::ObjectType {
+        name: "self".to_owned(),
+        fields: BTreeMap::from([("__namespace__".to_owned(), Type::string())]),
+    }));
+    let declarations = Declarations::from([("self".to_owned(), field)]);
+    let value = Value::from_json(&json!({"__namespace__": "n"}));
+    let bindings = BTreeMap::from([("self".to_owned(), value)]);
+    for source in ["self.namespace == 'n'", "has(self.namespace)", "self.__namespace__ == 'n'"] {
+        let program = compile(source, &declarations).expect("compile");
+        let outcome = program.run(&bindings, &mut Budget::new(1_000)).expect("run");
+        assert_eq!(outcome.to_json(), json!(true), "{source}");
+    }
+    assert!(compile("self.package == 'n'", &declarations).is_err());
+}
+
+// Shows: CRD-11
+#[test]
 fn a_dear_expression_stops_at_its_budget() {
     let list = format!("[{}]", vec!["1"; 100].join(","));
     let source =

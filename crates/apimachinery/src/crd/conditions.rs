@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::approval::approval_condition;
 use crate::object::ObjectExt;
 use crate::time::format_time;
 
@@ -43,6 +44,9 @@ pub fn name_conditions(definition: &Value, others: &[&Value], now: Timestamp) ->
     set_condition(&mut status, "NamesAccepted", accepted, now);
     if let Some(established) = established {
         set_condition(&mut status, "Established", established, now);
+    }
+    if let Some(approved) = approval_condition(definition) {
+        set_condition(&mut status, "KubernetesAPIApprovalPolicyConformant", approved, now);
     }
     status
 }

@@ -327,7 +327,10 @@ impl<'a> Spec<'a> {
                 )
             })
             .collect();
-        Shown::Verbatim(format!("[{}]", versions.join(",")))
+        match versions.is_empty() {
+            true => Shown::Verbatim("null".to_owned()),
+            false => Shown::Verbatim(format!("[{}]", versions.join(","))),
+        }
     }
 
     fn validate_required_names(&self) -> Vec<FieldError> {

@@ -298,9 +298,28 @@ pub fn at_dotted<'o>(object: &'o Value, path: &str) -> Option<&'o Value> {
     path.trim_start_matches('.').split('.').try_fold(object, |value, step| value.get(step))
 }
 
+/// Where a path leads through something that has no fields.
+fn dead_end(object: &Value, path: &str) -> Option<String> {
+    let (mut value, mut walked) = (object, String::new());
+    for step in path.trim_start_matches('.').split('.') {
+        walked = format!("{walked}.{step}");
+        if value.is_null() {
+            return None;
+        }
+        if !value.is_object() {
+            return Some(accessor_error(&walked, value, "map[string]interface{}"));
+        }
+        value = value.get(step)?;
+    }
+    None
+}
+
 fn replicas_error(object: &Value, path: &str) -> Option<FieldError> {
-    let value = at_dotted(object, path)?;
     let place = Path::new(path);
+    if let Some(detail) = dead_end(object, path) {
+        return Some(FieldError::invalid(&place, 0, detail));
+    }
+    let value = at_dotted(object, path)?;
     let Some(replicas) = value.as_i64() else {
         return Some(FieldError::invalid(&place, 0, accessor_error(path, value, "int64")));
     };

@@ -171,6 +171,7 @@ fn values_are_judged_as_kubernetes_judges_them() {
         "int32": {"type": "integer", "format": "int32"},
         "num": {"type": "number", "exclusiveMinimum": true, "minimum": 1},
         "half": {"type": "integer", "maximum": 2.5},
+        "long": {"type": "integer", "maximum": 9_223_372_036_854_775_000_i64},
         "one": {"type": "string", "maxLength": 1},
         "enum": {"type": "integer", "enum": [1, 2]},
         "any": {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
@@ -204,6 +205,10 @@ fn values_are_judged_as_kubernetes_judges_them() {
             json!({"half": 3}),
             "[<nil>: Invalid value: \"\": Maximum boundary value must be of type integer (default format) in \
              half, half: Invalid value: 3: half in body should be less than or equal to 2.5]",
+        ),
+        (
+            json!({"long": 3, "half": "x"}),
+            "half: Invalid value: \"string\": half in body must be of type integer: \"string\"",
         ),
         (json!({"one": "ab"}), "one: Too long: may not be more than 1 byte"),
         (json!({"num": 1}), "num: Invalid value: 1: num in body should be greater than 1"),

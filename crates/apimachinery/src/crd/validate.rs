@@ -522,7 +522,10 @@ fn in_range(whole: Option<i64>, value: f64, schema: &Schema) -> bool {
         ([Type::Integer], Some("int32")) => {
             value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
         }
-        ([Type::Integer], _) => whole.is_some() || is_whole(value),
+        ([Type::Integer], _) => {
+            let fits = (i64::MIN as f64..-(i64::MIN as f64)).contains(&value);
+            whole.is_some() || (value.fract() == 0.0 && fits)
+        }
         ([Type::Number], Some("float")) => value.abs() <= f64::from(f32::MAX),
         _ => true,
     }

@@ -12,6 +12,7 @@ mod availability;
 mod headers;
 mod learn;
 mod proxy;
+mod refusal;
 mod transport;
 
 use std::collections::HashMap;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,16 +21,19 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::headers;
+use super::{headers, refusal};
 use crate::auth::{Identity, Objects};
 use crate::http::body;
-use crate::http::relay::Way;
+use crate::http::relay::{self, Way};
 use crate::pki::certificate::Leaf;
 use crate::registry::Place;
 use crate::services;
 
 /// How long a server may take to be reached and to answer a question of this server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Compat: what is said of a server that does not answer in time.
+const LATE: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
 
 /// How many ways of trusting are remembered.
 const REMEMBERED: usize = 64;
@@ -86,19 +90,13 @@ impl Dialer {
     pub(super) async fn dial(&self, objects: &dyn Objects, place: &Place) -> Result<Way, String> {
         let (host, port) = services::resolve(objects, (&place.namespace, &place.name), place.port)?;
         let config = self.trust(place)?;
-        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| {
-            let why = match error.kind() {
-                io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
-                _ => error.to_string(),
-            };
-            format!("dial tcp {}: {why}", authority(&host, port))
-        })?;
+        let stream = connect(&host, port).await?;
         let name = format!("{}.{}.svc", place.name, place.namespace);
         let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
         let stream = TlsConnector::from(config)
             .connect(name, stream)
             .await
-            .map_err(|error| format!("tls: failed to verify certificate: {error}"))?;
+            .map_err(|error| refusal::in_words(&error))?;
         Way::over(stream, authority(&host, port)).await.map_err(|error| error.to_string())
     }
 
@@ -122,7 +120,10 @@ impl Dialer {
             }
             let own = Identity::new("system:kube-aggregator", ["system:masters"]);
             headers::identify(asked, &own).map_err(|status| status.message)?;
-            let response = way.send(request).await.map_err(|error| error.to_string())?;
+            let response = way.send(request).await.map_err(|error| match error {
+                relay::Error::Http(error) if error.is_incomplete_message() => "EOF".to_owned(),
+                error => error.to_string(),
+            })?;
             let (parts, content) = response.into_parts();
             let bytes = Limited::new(content, question.limit).collect().await.map_err(|error| {
                 match error.is::<LengthLimitError>() {
@@ -135,7 +136,7 @@ impl Dialer {
         };
         match tokio::time::timeout(question.patience, exchange).await {
             Ok(answer) => answer,
-            Err(_) => Err("context deadline exceeded".to_owned()),
+            Err(_) => Err(LATE.to_owned()),
         }
     }
 
@@ -154,6 +155,29 @@ impl Dialer {
         known.insert(key, config.clone());
         Ok(config)
     }
+}
+
+/// Connects to the first address of a host that takes connections; the error is that of the first.
+async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let addresses: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
+    let mut refused = None;
+    for address in &addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refused = refused.or(Some((address, error))),
+        }
+    }
+    Err(match refused {
+        None => format!("dial tcp: lookup {host}: no such host"),
+        Some((address, error)) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                format!("dial tcp {address}: connect: connection refused")
+            }
+            io::ErrorKind::TimedOut => format!("dial tcp {address}: i/o timeout"),
+            _ => format!("dial tcp {address}: {error}"),
+        },
+    })
 }
 
 /// `host:port` with the brackets an IPv6 address needs.

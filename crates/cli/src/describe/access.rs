@@ -60,21 +60,89 @@ pub(super) fn volume_claim(object: &Value, users: &[String]) -> Text {
     let text = |path: &[&str]| object.str_at(path).unwrap_or_default();
     out.field(0, "Name", object.name());
     out.field(0, "Namespace", object.namespace());
-    out.line(0, &format!("StorageClass:\t{}", text(&["spec", "storageClassName"])));
-    out.line(0, &format!("Status:\t{}", text(&["status", "phase"])));
+    out.line(0, &format!("StorageClass:\t{}", storage_class(object)));
+    let phase = match object.is_being_deleted() {
+        true => super::terminating(object),
+        false => text(&["status", "phase"]).to_owned(),
+    };
+    out.line(0, &format!("Status:\t{phase}"));
     out.line(0, &format!("Volume:\t{}", text(&["spec", "volumeName"])));
     out.pairs("Labels", object, "labels", "=");
     out.pairs("Annotations", object, "annotations", ": ");
     let finalizers: Vec<String> =
         object.list_at(&["metadata", "finalizers"]).iter().map(plain).collect();
     out.line(0, &format!("Finalizers:\t[{}]", finalizers.join(" ")));
-    let capacity = object.at(&["status", "capacity", "storage"]).map(plain).unwrap_or_default();
-    out.line(0, &format!("Capacity:\t{capacity}"));
-    let modes = modes(object.list_at(&["status", "accessModes"]));
-    out.line(0, &format!("Access Modes:\t{modes}"));
-    out.field_if_any(0, "VolumeMode", object.str_at(&["spec", "volumeMode"]));
+    claimed(&mut out, object, 0);
     out.many(0, "Used By", users);
+    let conditions = object.list_at(&["status", "conditions"]);
+    if !conditions.is_empty() {
+        out.line(0, "Conditions:");
+        out.line(1, "Type\tStatus\tLastProbeTime\tLastTransitionTime\tReason\tMessage");
+        out.line(1, "----\t------\t-----------------\t------------------\t------\t-------");
+    }
+    for condition in conditions {
+        let part = |field: &str| condition.str_at(&[field]).unwrap_or_default();
+        let at = |field| super::moment(condition, &[field]).unwrap_or_else(|| NEVER.to_owned());
+        // Compat: the blanks behind all but the last.
+        out.line(
+            1,
+            &format!(
+                "{} \t{} \t{} \t{} \t{} \t{}",
+                part("type"),
+                part("status"),
+                at("lastProbeTime"),
+                at("lastTransitionTime"),
+                part("reason"),
+                part("message")
+            ),
+        );
+    }
     out
+}
+
+/// Compat: a moment nobody noted is the first of all.
+pub(super) const NEVER: &str = "Mon, 01 Jan 0001 00:00:00 +0000";
+
+/// The class of a volume or a claim; long ago it was an annotation.
+pub(super) fn storage_class(object: &Value) -> &str {
+    let old = object.annotation("volume.beta.kubernetes.io/storage-class");
+    old.or_else(|| object.str_at(&["spec", "storageClassName"])).unwrap_or_default()
+}
+
+/// What a claim has got, and from where it was filled.
+fn claimed(out: &mut Text, claim: &Value, level: usize) {
+    let is_bound = claim.str_at(&["spec", "volumeName"]).is_some_and(|name| !name.is_empty());
+    let capacity = claim.at(&["status", "capacity", "storage"]).map_or("0".to_owned(), plain);
+    let capacity = if is_bound { capacity } else { String::new() };
+    out.line(level, &format!("Capacity:\t{capacity}"));
+    let modes = modes(claim.list_at(&["status", "accessModes"]));
+    out.line(level, &format!("Access Modes:\t{}", if is_bound { modes } else { String::new() }));
+    out.field_if_any(level, "VolumeMode", claim.str_at(&["spec", "volumeMode"]));
+    if let Some(source) = claim.at(&["spec", "dataSource"]) {
+        out.line(level, "DataSource:");
+        for (heading, field) in [("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name")] {
+            out.field_if_any(level + 1, heading, source.str_at(&[field]));
+        }
+    }
+}
+
+/// The claim a pod brings with it.
+pub(super) fn claim_template(out: &mut Text, claim: &Value) {
+    out.line(2, &format!("StorageClass:\t{}", storage_class(claim)));
+    out.line(2, &format!("Volume:\t{}", claim.str_at(&["spec", "volumeName"]).unwrap_or_default()));
+    for (heading, field, by) in [("Labels", "labels", "="), ("Annotations", "annotations", ": ")] {
+        let pairs = claim.map_at(&["metadata", field]).into_iter().flatten();
+        let mut pairs: Vec<String> = pairs
+            .flat_map(|(key, value)| super::pair(key, value.as_str().unwrap_or_default(), by))
+            .collect();
+        if pairs.is_empty() {
+            pairs.push("<none>".to_owned());
+        }
+        // Compat: these are indented once more.
+        let pairs: Vec<String> = pairs.iter().map(|pair| format!("    {pair}")).collect();
+        out.many(2, heading, &pairs);
+    }
+    claimed(out, claim, 2);
 }
 
 /// `RWO,RWX`.

@@ -1,8 +1,10 @@
-//! Containers and volumes of pods and pod templates.
+//! Containers of pods and pod templates, and what says where pods may run.
 
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::quantity::Quantity;
+use karmada_apimachinery::{Value, selector::LabelSelector};
 
+use super::access::NEVER;
 use super::moment;
 use super::tabs::{Text, plain};
 
@@ -14,11 +16,12 @@ pub(super) enum Within<'a> {
     Pod(&'a Value),
 }
 
-/// `Init Containers` and `Containers`.
+/// `Init Containers`, `Containers` and, of pods, `Ephemeral Containers`.
 pub(super) fn lists(out: &mut Text, spec: &Value, within: Within<'_>) {
     for (field, statuses, heading) in [
         ("initContainers", "initContainerStatuses", "Init Containers"),
         ("containers", "containerStatuses", "Containers"),
+        ("ephemeralContainers", "ephemeralContainerStatuses", "Ephemeral Containers"),
     ] {
         let list = spec.list_at(&[field]);
         if list.is_empty() {
@@ -74,26 +77,22 @@ fn one(out: &mut Text, container: &Value, status: Option<&Value>, pod: Option<&V
             .collect();
         out.field(2, if shown.len() > 1 { many } else { one }, shown.join(", "));
     }
+    if let Some(profile) = container.at(&["securityContext", "seccompProfile"]) {
+        seccomp(out, profile, 2, 3);
+    }
     for (field, heading) in [("command", "Command"), ("args", "Args")] {
         let words = container.list_at(&[field]);
         if !words.is_empty() {
             out.line(2, &format!("{heading}:"));
-            words
-                .iter()
-                .flat_map(|word| plain(word).lines().map(str::to_owned).collect::<Vec<_>>())
-                .for_each(|word| out.line(3, &word));
+            for word in words {
+                plain(word).split('\n').for_each(|line| out.line(3, line));
+            }
         }
     }
     if let Some(status) = status {
         states(out, status);
     }
-    for (field, heading) in [("limits", "Limits"), ("requests", "Requests")] {
-        if let Some(amounts) = container.map_at(&["resources", field]).filter(|map| !map.is_empty())
-        {
-            out.line(2, &format!("{heading}:"));
-            amounts.iter().for_each(|(name, amount)| out.field(3, name, plain(amount)));
-        }
-    }
+    resources(out, container, 2);
     for (field, heading) in [
         ("livenessProbe", "Liveness"),
         ("readinessProbe", "Readiness"),
@@ -106,6 +105,26 @@ fn one(out: &mut Text, container: &Value, status: Option<&Value>, pod: Option<&V
     sources(out, container);
     environment(out, container, pod);
     mounts(out, container);
+}
+
+/// The profile that limits system calls.
+pub(super) fn seccomp(out: &mut Text, profile: &Value, level: usize, below: usize) {
+    let kind = profile.str_at(&["type"]).unwrap_or_default();
+    out.field(level, "SeccompProfile", kind);
+    if kind == "Localhost" {
+        let file = profile.str_at(&["localhostProfile"]).unwrap_or_default();
+        out.field(below, "LocalhostProfile", file);
+    }
+}
+
+/// What a container, or a pod as a whole, may use and is promised.
+pub(super) fn resources(out: &mut Text, of: &Value, level: usize) {
+    for (field, heading) in [("limits", "Limits"), ("requests", "Requests")] {
+        if let Some(amounts) = of.map_at(&["resources", field]).filter(|map| !map.is_empty()) {
+            out.line(level, &format!("{heading}:"));
+            amounts.iter().for_each(|(name, amount)| out.field(level + 1, name, plain(amount)));
+        }
+    }
 }
 
 /// `http-get http://:80/healthz delay=0s timeout=1s period=10s #success=1 #failure=3`.
@@ -127,7 +146,7 @@ fn probe(probe: &Value) -> String {
     if probe.at(&["httpGet"]).is_some() {
         let part = |field| text(&["httpGet", field]);
         let scheme = part("scheme").to_lowercase();
-        let path = match part("path") {
+        let path = match escaped(&part("path")) {
             path if path.is_empty() || path.starts_with('/') => path,
             path => format!("/{path}"),
         };
@@ -145,6 +164,20 @@ fn probe(probe: &Value) -> String {
         );
     }
     format!("unknown {how}")
+}
+
+/// A path as it stands in an address.
+fn escaped(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            byte if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte) => {
+                out.push(char::from(byte));
+            }
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }
 
 /// What a container is told by whole ConfigMaps and Secrets.
@@ -169,34 +202,34 @@ fn sources(out: &mut Text, container: &Value) {
 }
 
 fn states(out: &mut Text, status: &Value) {
-    for (field, heading) in [("state", "State"), ("lastState", "Last State")] {
-        let Some((kind, state)) = status.map_at(&[field]).and_then(|map| map.iter().next()) else {
-            if field == "state" {
-                out.field(2, heading, "Waiting");
-            }
-            continue;
-        };
-        let name = match kind.as_str() {
-            "running" => "Running",
-            "terminated" => "Terminated",
-            _ => "Waiting",
-        };
-        out.field(2, heading, name);
-        out.field_if_any(3, "Reason", state.str_at(&["reason"]));
-        out.field_if_any(3, "Message", state.str_at(&["message"]));
-        if kind == "terminated" {
-            let code = state.i64_at(&["exitCode"]).unwrap_or_default();
-            out.field(3, "Exit Code", code.to_string());
-        }
-        for (field, heading) in [("startedAt", "Started"), ("finishedAt", "Finished")] {
-            if let Some(at) = moment(state, &[field]) {
-                out.field(3, heading, at);
-            }
-        }
+    state(out, "State", status.at(&["state"]).unwrap_or(&Value::Null));
+    if let Some(last) = status.at(&["lastState"]).filter(|last| last.get("terminated").is_some()) {
+        state(out, "Last State", last);
     }
     let ready = if status.bool_at(&["ready"]) == Some(true) { "True" } else { "False" };
     out.field(2, "Ready", ready);
     out.field(2, "Restart Count", status.i64_at(&["restartCount"]).unwrap_or_default().to_string());
+}
+
+fn state(out: &mut Text, heading: &str, state: &Value) {
+    let at = |of: &Value, field: &str| moment(of, &[field]).unwrap_or_else(|| NEVER.to_owned());
+    if let Some(running) = state.get("running") {
+        out.field(2, heading, "Running");
+        return out.field(3, "Started", at(running, "startedAt"));
+    }
+    let Some(ended) = state.get("terminated") else {
+        out.field(2, heading, "Waiting");
+        return out.field_if_any(3, "Reason", state.str_at(&["waiting", "reason"]));
+    };
+    out.field(2, heading, "Terminated");
+    out.field_if_any(3, "Reason", ended.str_at(&["reason"]));
+    out.field_if_any(3, "Message", ended.str_at(&["message"]));
+    out.field(3, "Exit Code", ended.i64_at(&["exitCode"]).unwrap_or_default().to_string());
+    if let Some(signal) = ended.i64_at(&["signal"]).filter(|signal| *signal > 0) {
+        out.field(3, "Signal", signal.to_string());
+    }
+    out.field(3, "Started", at(ended, "startedAt"));
+    out.field(3, "Finished", at(ended, "finishedAt"));
 }
 
 /// Values that come from elsewhere are named, not looked up: nothing secret is shown.
@@ -211,7 +244,7 @@ fn environment(out: &mut Text, container: &Value, pod: Option<&Value>) {
         let from = variable.at(&["valueFrom"]);
         let value = match from {
             None => variable.str_at(&["value"]).unwrap_or_default().to_owned(),
-            Some(from) => reference(from, pod),
+            Some(from) => reference(from, container, pod),
         };
         let mut lines = value.split('\n');
         out.line(3, &format!("{name}:\t{}", lines.next().unwrap_or_default()));
@@ -220,7 +253,7 @@ fn environment(out: &mut Text, container: &Value, pod: Option<&Value>) {
 }
 
 /// Where a variable gets its value from.
-fn reference(from: &Value, pod: Option<&Value>) -> String {
+fn reference(from: &Value, container: &Value, pod: Option<&Value>) -> String {
     let text = |path: &[&str]| from.str_at(path).unwrap_or_default();
     for (field, of) in [("secretKeyRef", "in secret"), ("configMapKeyRef", "of config map")] {
         if from.at(&[field]).is_some() {
@@ -231,19 +264,43 @@ fn reference(from: &Value, pod: Option<&Value>) -> String {
     }
     if from.at(&["fieldRef"]).is_some() {
         let (version, path) = (text(&["fieldRef", "apiVersion"]), text(&["fieldRef", "fieldPath"]));
-        let steps: Vec<&str> = path.split('.').collect();
-        let value = pod.and_then(|pod| pod.str_at(&steps)).unwrap_or_default();
+        let value = match (pod, path) {
+            (Some(pod), "metadata.name") => pod.name(),
+            (Some(pod), "metadata.namespace") => pod.namespace(),
+            // Compat: other fields are named, not looked up.
+            _ => "",
+        };
         return format!("{value} ({version}:{path})");
     }
-    format!(" ({})", text(&["resourceFieldRef", "resource"]))
+    let resource = text(&["resourceFieldRef", "resource"]);
+    let value = match amount(from.at(&["resourceFieldRef"]).unwrap_or(&Value::Null), container) {
+        Some(0) if ["limits.cpu", "limits.memory"].contains(&resource) => {
+            "node allocatable".to_owned()
+        }
+        value => value.map(|value| value.to_string()).unwrap_or_default(),
+    };
+    format!("{value} ({resource})")
+}
+
+/// An amount of a container in the unit a reference asks for, rounded up.
+fn amount(reference: &Value, container: &Value) -> Option<i128> {
+    let (list, resource) = reference.str_at(&["resource"])?.split_once('.')?;
+    let unit = reference.at(&["divisor"]).and_then(|unit| Quantity::from_value(unit).ok());
+    let unit = unit.filter(|unit| !unit.is_zero()).unwrap_or_else(|| Quantity::from_millis(1000));
+    let own = container.at(&["resources", list, resource]);
+    let own = own.and_then(|own| Quantity::from_value(own).ok()).map_or(0, |own| own.nanos());
+    Some((own + unit.nanos() - 1).div_euclid(unit.nanos()))
 }
 
 fn mounts(out: &mut Text, container: &Value) {
     let mounts = container.list_at(&["volumeMounts"]);
     if mounts.is_empty() {
-        return out.field(2, "Mounts", "");
+        out.field(2, "Mounts", "");
+        return devices(out, container);
     }
     out.line(2, "Mounts:");
+    let mut mounts: Vec<&Value> = mounts.iter().collect();
+    mounts.sort_by_key(|mount| mount.str_at(&["mountPath"]));
     for mount in mounts {
         let part = |field: &str| mount.str_at(&[field]).unwrap_or_default();
         let mode = if mount.bool_at(&["readOnly"]) == Some(true) { "ro" } else { "rw" };
@@ -253,95 +310,60 @@ fn mounts(out: &mut Text, container: &Value) {
         };
         out.line(3, &format!("{} from {} ({mode}{path})", part("mountPath"), part("name")));
     }
+    devices(out, container);
 }
 
-/// The field of a kind of volume, what it is in words, and the headings and fields that say which one it is.
-type Volume = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const VOLUMES: &[Volume] = &[
-    (
-        "emptyDir",
-        "EmptyDir (a temporary directory that shares a pod's lifetime)",
-        &[("Medium", "medium"), ("SizeLimit", "sizeLimit")],
-    ),
-    (
-        "hostPath",
-        "HostPath (bare host directory volume)",
-        &[("Path", "path"), ("HostPathType", "type")],
-    ),
-    (
-        "configMap",
-        "ConfigMap (a volume populated by a ConfigMap)",
-        &[("Name", "name"), ("Optional", "optional")],
-    ),
-    (
-        "secret",
-        "Secret (a volume populated by a Secret)",
-        &[("SecretName", "secretName"), ("Optional", "optional")],
-    ),
-    (
-        "persistentVolumeClaim",
-        "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
-        &[("ClaimName", "claimName"), ("ReadOnly", "readOnly")],
-    ),
-    ("projected", "Projected (a volume that contains injected data from multiple sources)", &[]),
-    ("downwardAPI", "DownwardAPI (a volume populated by information about the pod)", &[]),
-    (
-        "nfs",
-        "NFS (an NFS mount that lasts the lifetime of a pod)",
-        &[("Server", "server"), ("Path", "path"), ("ReadOnly", "readOnly")],
-    ),
-    ("csi", "CSI (a Container Storage Interface (CSI) volume source)", &[("Driver", "driver")]),
-];
-
-pub(super) fn volumes(out: &mut Text, spec: &Value, level: usize) {
-    let volumes = spec.list_at(&["volumes"]);
-    if volumes.is_empty() {
-        return out.field(level, "Volumes", "");
+/// Volumes a container uses without a file system.
+fn devices(out: &mut Text, container: &Value) {
+    let mut devices: Vec<&Value> = container.list_at(&["volumeDevices"]).iter().collect();
+    if devices.is_empty() {
+        return;
     }
-    out.line(level, "Volumes:");
-    for volume in volumes {
-        // Compat: a blank more where the list itself is indented.
-        let indent = if level > 0 { " " } else { "" };
-        out.line(1, &format!("{indent}{}:", volume.str_at(&["name"]).unwrap_or_default()));
-        let known = VOLUMES.iter().find(|(field, ..)| volume.get(field).is_some());
-        let Some((field, kind, details)) = known else {
-            out.field(2, "Type", "<unknown>");
-            continue;
-        };
-        out.field(2, "Type", kind);
-        if *field == "projected" {
-            projected(out, volume.list_at(&["projected", "sources"]));
-        }
-        for (heading, part) in *details {
-            let value = volume.at(&[field, part]).map(plain);
-            let value = value.unwrap_or_else(|| match *part {
-                "optional" | "readOnly" => "false".to_owned(),
-                "sizeLimit" => "<unset>".to_owned(),
-                _ => String::new(),
+    // Compat: `<none>` is said of mounts, and comes again here.
+    let none = if container.list_at(&["volumeMounts"]).is_empty() { "\t<none>" } else { "" };
+    out.line(2, &format!("Devices:{none}"));
+    devices.sort_by_key(|device| device.str_at(&["devicePath"]));
+    for device in devices {
+        let part = |field: &str| device.str_at(&[field]).unwrap_or_default();
+        out.line(3, &format!("{} from {}", part("devicePath"), part("name")));
+    }
+}
+
+/// How pods are spread, by the key they are spread over.
+pub(super) fn spread(out: &mut Text, spec: &Value, level: usize) {
+    let mut constraints: Vec<&Value> =
+        spec.list_at(&["topologySpreadConstraints"]).iter().collect();
+    if constraints.is_empty() {
+        return;
+    }
+    let part = |of: &Value, field: &str| of.str_at(&[field]).unwrap_or_default().to_owned();
+    constraints.sort_by_key(|own| part(own, "topologyKey"));
+    let lines: Vec<String> = constraints
+        .into_iter()
+        .map(|own| {
+            let selector = own.at(&["labelSelector"]).map(|selector| {
+                let selector = LabelSelector::from_object(Some(selector));
+                let selector = selector.map(|own| own.to_string()).unwrap_or_default();
+                let selector = if selector.is_empty() { "<none>" } else { &selector };
+                format!(" for selector {selector}")
             });
-            out.line(2, &format!("{heading}:\t{value}"));
-        }
-    }
+            format!(
+                "{}:{} when max skew {} is exceeded{}",
+                part(own, "topologyKey"),
+                part(own, "whenUnsatisfiable"),
+                own.i64_at(&["maxSkew"]).unwrap_or_default(),
+                selector.unwrap_or_default()
+            )
+        })
+        .collect();
+    out.many(level, "Topology Spread Constraints", &lines);
 }
 
-/// What a projected volume is made of.
-fn projected(out: &mut Text, sources: &[Value]) {
-    for source in sources {
-        let optional =
-            |field: &str| source.bool_at(&[field, "optional"]).unwrap_or_default().to_string();
-        for (field, heading) in [("secret", "SecretName"), ("configMap", "ConfigMapName")] {
-            if source.at(&[field]).is_some() {
-                out.field(2, heading, source.str_at(&[field, "name"]).unwrap_or_default());
-                out.field(2, "Optional", optional(field));
-            }
-        }
-        if source.at(&["downwardAPI"]).is_some() {
-            out.field(2, "DownwardAPI", "true");
-        }
-        if let Some(seconds) = source.i64_at(&["serviceAccountToken", "expirationSeconds"]) {
-            out.field(2, "TokenExpirationSeconds", seconds.to_string());
-        }
+/// The group a pod is scheduled with.
+pub(super) fn scheduling_group(out: &mut Text, spec: &Value, level: usize) {
+    if let Some(group) = spec.at(&["schedulingGroup"]) {
+        out.line(level, "SchedulingGroup:");
+        out.field(1, "PodGroupName", group.str_at(&["podGroupName"]).unwrap_or_default());
     }
 }
 

@@ -8,6 +8,7 @@ use karmada_client::ListOptions;
 use super::containers::{self, Within};
 use super::moment;
 use super::tabs::{Text, plain};
+use super::volumes;
 use crate::context::Server;
 
 pub(super) async fn describe(server: &Server, object: &Value) -> Text {
@@ -73,6 +74,7 @@ pub(super) fn template(out: &mut Text, template: &Value) {
     out.many(1, "Labels", &labels);
     let notes = template.map_at(&["metadata", "annotations"]).into_iter().flatten();
     let notes: Vec<String> = notes
+        .filter(|(key, _)| *key != super::tabs::LAST_APPLIED)
         .flat_map(|(key, value)| super::pair(key, value.as_str().unwrap_or_default(), ": "))
         .collect();
     if !notes.is_empty() {
@@ -81,9 +83,11 @@ pub(super) fn template(out: &mut Text, template: &Value) {
     out.field_if_any(1, "Service Account", template.str_at(&["spec", "serviceAccountName"]));
     let spec = template.at(&["spec"]).cloned().unwrap_or_default();
     containers::lists(out, &spec, Within::Template);
-    containers::volumes(out, &spec, 1);
+    volumes::list(out, &spec, 1);
+    containers::spread(out, &spec, 1);
     out.field_if_any(1, "Priority Class Name", spec.str_at(&["priorityClassName"]));
     containers::selectors_and_tolerations(out, &spec, 1);
+    containers::scheduling_group(out, &spec, 1);
 }
 
 pub(super) fn conditions(out: &mut Text, object: &Value) {

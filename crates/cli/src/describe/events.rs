@@ -46,7 +46,12 @@ fn render(out: &mut Text, events: &[Value], now: Timestamp) {
         let from = [text(&["source", "component"]), text(&["reportingComponent"])];
         let from = from.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         let (kind, reason, age) = (text(&["type"]), text(&["reason"]), age(event, now));
-        out.line(1, &format!("{kind}\t{reason}\t{age}\t{from}\t{}", text(&["message"]).trim()));
+        let about = match text(&["involvedObject", "fieldPath"]) {
+            "" => String::new(),
+            path => format!("{path}: "),
+        };
+        let message = text(&["message"]).trim();
+        out.line(1, &format!("{kind}\t{reason}\t{age}\t{from}\t{about}{message}"));
     }
 }
 
@@ -57,10 +62,10 @@ fn age(event: &Value, now: Timestamp) -> String {
     };
     let count =
         event.i64_at(&["series", "count"]).or_else(|| event.i64_at(&["count"])).unwrap_or(1);
-    let first = event.str_at(&["firstTimestamp"]).or_else(|| event.str_at(&["eventTime"]));
+    let first = event.str_at(&["eventTime"]).or_else(|| event.str_at(&["firstTimestamp"]));
     let first = first.and_then(time::parse_time);
     match count {
-        0 | 1 => since(last_seen(event)),
+        0 | 1 => since(first.or_else(|| last_seen(event))),
         count => format!("{} (x{count} over {})", since(last_seen(event)), since(first)),
     }
 }
@@ -89,7 +94,7 @@ Events:
   Type    Reason           Age                From  Message
   ----    ------           ----               ----  -------
   Normal  SyncWorkSucceed  10s (x2 over 60s)  c     m
-  Normal  Short            10s                c     m
+  Normal  Short            60s                c     m
 ";
         assert_eq!(text, expected);
         assert_eq!(rendered(&[]), "Events:  <none>\n");

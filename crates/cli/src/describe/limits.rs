@@ -48,9 +48,7 @@ pub(super) fn quota(object: &Value) -> Text {
     let mut out = Text::default();
     out.field(0, "Name", object.name());
     out.field(0, "Namespace", object.namespace());
-    let mut scopes: Vec<String> = object.list_at(&["spec", "scopes"]).iter().map(plain).collect();
-    scopes.sort();
-    out.field_if_any(0, "Scopes", Some(&scopes.join(", ")));
+    write_scopes(&mut out, object, 0, " * ");
     out.line(0, "Resource\tUsed\tHard");
     out.line(0, "--------\t----\t----");
     for (resource, hard) in object.map_at(&["status", "hard"]).into_iter().flatten() {
@@ -58,6 +56,34 @@ pub(super) fn quota(object: &Value) -> Text {
         out.line(0, &format!("{resource}\t{used}\t{}", plain(hard)));
     }
     out
+}
+
+/// The scopes of a quota, each with what it means.
+pub(super) fn write_scopes(out: &mut Text, quota: &Value, level: usize, mark: &str) {
+    let mut scopes: Vec<String> = quota.list_at(&["spec", "scopes"]).iter().map(plain).collect();
+    scopes.sort();
+    out.field_if_any(level, "Scopes", Some(&scopes.join(", ")));
+    for scope in &scopes {
+        let (which, what) = match scope.as_str() {
+            "Terminating" => (
+                "have an active deadline",
+                "have a limited lifespan on a node before being actively terminated by the system",
+            ),
+            "NotTerminating" => (
+                "do not have an active deadline",
+                "usually include long running pods whose container command is not expected to terminate",
+            ),
+            "BestEffort" => {
+                ("do not have resource requirements set", "have a best effort quality of service")
+            }
+            "NotBestEffort" => (
+                "have at least one resource requirement set",
+                "have a burstable or guaranteed quality of service",
+            ),
+            _ => continue,
+        };
+        out.line(level, &format!("{mark}Matches all pods that {which}. These pods {what}."));
+    }
 }
 
 pub(super) fn disruption_budget(object: &Value) -> Text {
@@ -127,9 +153,11 @@ mod tests {
 Name:       q
 Namespace:  d
 Scopes:     BestEffort, NotTerminating
-Resource    Used  Hard
---------    ----  ----
-pods        3     10
+ * Matches all pods that do not have resource requirements set. These pods have a best effort quality of service.
+ * Matches all pods that do not have an active deadline. These pods usually include long running pods whose container command is not expected to terminate.
+Resource  Used  Hard
+--------  ----  ----
+pods      3     10
 ";
         assert_eq!(quota(&used).align(), expected);
         let budget = json!({

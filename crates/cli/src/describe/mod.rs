@@ -2,6 +2,7 @@
 
 mod access;
 mod autoscaling;
+mod certificates;
 mod config;
 mod containers;
 mod deployment;
@@ -18,6 +19,7 @@ mod roles;
 mod service;
 mod storage;
 mod tabs;
+mod volumes;
 mod workloads;
 
 use karmada_apimachinery::object::ObjectExt as _;
@@ -185,6 +187,7 @@ fn plainly(group: &str, object: &Value) -> Option<Text> {
         ("storage.k8s.io", "StorageClass") => storage::class(object),
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object),
         ("storage.k8s.io", "CSINode") => storage::node_drivers(object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => certificates::request(object)?,
         _ => return None,
     })
 }
@@ -193,6 +196,16 @@ fn plainly(group: &str, object: &Value) -> Option<Text> {
 fn moment(object: &Value, path: &[&str]) -> Option<String> {
     let at = object.str_at(path).and_then(time::parse_time)?;
     Some(at.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string())
+}
+
+/// How long an object has been on its way out.
+fn terminating(object: &Value) -> String {
+    let since = object.str_at(&["metadata", "deletionTimestamp"]).and_then(time::parse_time);
+    let lasts = since.map_or_else(
+        || "<unknown>".to_owned(),
+        |since| time::human_duration(jiff::Timestamp::now().duration_since(since)),
+    );
+    format!("Terminating (lasts {lasts})")
 }
 
 /// `ReplicaSet/nginx`: who keeps an object.

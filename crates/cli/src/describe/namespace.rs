@@ -5,7 +5,9 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::ListOptions;
 
-use super::limits::write_limits;
+use super::access::NEVER;
+use super::limits::{write_limits, write_scopes};
+use super::moment;
 use super::tabs::{Text, plain};
 use crate::context::Server;
 
@@ -29,16 +31,17 @@ fn render(namespace: &Value, quotas: &[Value], ranges: &[Value]) -> Text {
     let conditions = namespace.list_at(&["status", "conditions"]);
     if !conditions.is_empty() {
         out.line(0, "Conditions:");
-        out.line(1, "Type\tStatus\tReason\tMessage");
-        out.line(1, "----\t------\t------\t-------");
+        out.line(1, "Type\tStatus\tLastTransitionTime\tReason\tMessage");
+        out.line(1, "----\t------\t------------------\t------\t-------");
         for condition in conditions {
             let part = |field: &str| condition.str_at(&[field]).unwrap_or_default();
             out.line(
                 1,
                 &format!(
-                    "{}\t{}\t{}\t{}",
+                    "{}\t{}\t{}\t{}\t{}",
                     part("type"),
                     part("status"),
+                    moment(condition, &["lastTransitionTime"]).unwrap_or_else(|| NEVER.to_owned()),
                     part("reason"),
                     part("message")
                 ),
@@ -53,6 +56,7 @@ fn render(namespace: &Value, quotas: &[Value], ranges: &[Value]) -> Text {
     }
     for quota in quotas {
         out.field(1, "Name", quota.name());
+        write_scopes(&mut out, quota, 1, "* ");
         out.line(1, "Resource\tUsed\tHard");
         out.line(1, "--------\t---\t---");
         for (resource, hard) in quota.map_at(&["status", "hard"]).into_iter().flatten() {

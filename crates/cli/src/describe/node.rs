@@ -1,5 +1,7 @@
 //! A Node in words, with the pods on it.
 
+use std::collections::BTreeMap;
+
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::quantity::{Format, Quantity};
@@ -11,6 +13,7 @@ use super::tabs::{Text, plain};
 use crate::context::Server;
 
 const ROLE: &str = "node-role.kubernetes.io/";
+const OLD_ROLE: &str = "kubernetes.io/role";
 
 pub(super) async fn describe(server: &Server, node: &Value) -> Text {
     let options = ListOptions {
@@ -25,21 +28,45 @@ pub(super) async fn describe(server: &Server, node: &Value) -> Text {
     let pods: Option<Vec<Value>> =
         pods.ok().map(|list| list.items.iter().map(|item| item.value()).collect());
     let lease = server.client.api(&Gvr::new("coordination.k8s.io", "v1", "leases"));
-    let lease = lease.namespaced("kube-node-lease").find(node.name()).await.ok().flatten();
-    render(node, lease.as_ref(), pods.as_deref(), jiff::Timestamp::now())
+    let lease = lease.namespaced("kube-node-lease").get(node.name()).await;
+    let lease = lease.map_err(|error| {
+        error.api().map_or_else(|| error.to_string(), |status| status.message.clone())
+    });
+    let options = ListOptions {
+        field_selector: format!("spec.nodeName={}", node.name()),
+        ..ListOptions::default()
+    };
+    let slices = server.client.api(&Gvr::new("resource.k8s.io", "v1", "resourceslices"));
+    // Older members have no such kind.
+    let slices = slices.list_all(&options).await.map(|list| list.items).unwrap_or_default();
+    let slices: Vec<Value> = slices.iter().map(|item| item.value()).collect();
+    render(node, &Around { lease, slices, pods }, jiff::Timestamp::now())
 }
 
-fn render(
-    node: &Value,
-    lease: Option<&Value>,
-    pods: Option<&[Value]>,
-    now: jiff::Timestamp,
-) -> Text {
+/// What belongs to a node and stands elsewhere.
+#[derive(Debug)]
+struct Around {
+    /// Or why it cannot be shown.
+    lease: Result<Value, String>,
+    slices: Vec<Value>,
+    /// Unless they may not be read.
+    pods: Option<Vec<Value>>,
+}
+
+fn render(node: &Value, around: &Around, now: jiff::Timestamp) -> Text {
     let mut out = Text::default();
     let text = |path: &[&str]| node.str_at(path).unwrap_or_default();
     out.field(0, "Name", node.name());
     let labels = node.map_at(&["metadata", "labels"]).into_iter().flatten();
-    let roles: Vec<&str> = labels.filter_map(|(key, _)| key.strip_prefix(ROLE)).collect();
+    let mut roles: Vec<&str> = labels
+        .filter_map(|(key, value)| match key.strip_prefix(ROLE) {
+            Some(role) => Some(role),
+            None => (key == OLD_ROLE).then(|| value.as_str().unwrap_or_default()),
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
     out.field(0, "Roles", roles.join(","));
     out.pairs("Labels", node, "labels", "=");
     out.pairs("Annotations", node, "annotations", ": ");
@@ -48,31 +75,16 @@ fn render(
         "CreationTimestamp",
         moment(node, &["metadata", "creationTimestamp"]).unwrap_or_default(),
     );
-    let taints: Vec<String> = node.list_at(&["spec", "taints"]).iter().map(taint).collect();
+    let mut taints: Vec<&Value> = node.list_at(&["spec", "taints"]).iter().collect();
+    taints.sort_by_key(|own| (own.str_at(&["effect"]), own.str_at(&["key"])));
+    let taints: Vec<String> = taints.into_iter().map(taint).collect();
     out.many(0, "Taints", &taints);
     out.field(
         0,
         "Unschedulable",
         node.bool_at(&["spec", "unschedulable"]).unwrap_or_default().to_string(),
     );
-    if let Some(lease) = lease {
-        out.line(0, "Lease:");
-        out.field(
-            1,
-            "HolderIdentity",
-            lease.str_at(&["spec", "holderIdentity"]).unwrap_or("<unset>"),
-        );
-        out.field(
-            1,
-            "AcquireTime",
-            moment(lease, &["spec", "acquireTime"]).unwrap_or("<unset>".to_owned()),
-        );
-        out.field(
-            1,
-            "RenewTime",
-            moment(lease, &["spec", "renewTime"]).unwrap_or("<unset>".to_owned()),
-        );
-    }
+    write_lease(&mut out, &around.lease);
     let conditions = node.list_at(&["status", "conditions"]);
     if !conditions.is_empty() {
         out.line(0, "Conditions:");
@@ -107,6 +119,7 @@ fn render(
             amounts.iter().for_each(|(name, amount)| out.field(1, name, plain(amount)));
         }
     }
+    write_slices(&mut out, &around.slices);
     out.line(0, "System Info:");
     for (heading, field) in [
         ("Machine ID", "machineID"),
@@ -125,10 +138,49 @@ fn render(
     let cidrs = node.list_at(&["spec", "podCIDRs"]).iter().map(plain).collect::<Vec<_>>().join(",");
     out.field_if_any(0, "PodCIDRs", Some(&cidrs));
     out.field_if_any(0, "ProviderID", node.str_at(&["spec", "providerID"]));
-    if let Some(pods) = pods {
-        write_pods(&mut out, node, pods, now);
+    match &around.pods {
+        Some(pods) => write_pods(&mut out, node, pods, now),
+        None => out.field(0, "Pods", "not authorized"),
     }
     out
+}
+
+fn write_lease(out: &mut Text, lease: &Result<Value, String>) {
+    let lease = match lease {
+        Ok(lease) => lease,
+        Err(error) => return out.field(0, "Lease", format!("Failed to get lease: {error}")),
+    };
+    out.line(0, "Lease:");
+    let holder = lease.str_at(&["spec", "holderIdentity"]).unwrap_or("<unset>");
+    out.field(1, "HolderIdentity", holder);
+    for (heading, field) in [("AcquireTime", "acquireTime"), ("RenewTime", "renewTime")] {
+        out.field(1, heading, moment(lease, &["spec", field]).unwrap_or("<unset>".to_owned()));
+    }
+}
+
+/// Devices of a node, by the pool they are in.
+fn write_slices(out: &mut Text, slices: &[Value]) {
+    const SHOWN: usize = 10;
+    let mut pools: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
+    for slice in slices {
+        let part = |path: &[&str]| slice.str_at(path).unwrap_or_default();
+        let pool = (part(&["spec", "driver"]), part(&["spec", "pool", "name"]));
+        let (count, devices) = pools.entry(pool).or_default();
+        *count += 1;
+        *devices += slice.list_at(&["spec", "devices"]).len();
+    }
+    if pools.is_empty() {
+        return;
+    }
+    out.line(0, "Node-Local ResourceSlices:");
+    out.line(1, "Driver\tPool\tSlices\tDevices");
+    out.line(1, "------\t----\t------\t-------");
+    for ((driver, pool), (count, devices)) in pools.iter().take(SHOWN) {
+        out.line(1, &format!("{driver}\t{pool}\t{count}\t{devices}"));
+    }
+    if let Some(more) = pools.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        out.line(1, &format!("...and {more} more pools"));
+    }
 }
 
 fn taint(taint: &Value) -> String {
@@ -186,15 +238,29 @@ fn share(node: &Value, amount: &Quantity, resource: &str) -> String {
 
 /// What a pod asks for: its containers together, or the one before them that needs more.
 fn amount(pod: &Value, field: &str, resource: &str) -> Quantity {
-    let of = |list: &str| -> Vec<Quantity> {
-        let containers = pod.list_at(&["spec", list]).iter();
-        let amounts = containers.filter_map(|one| one.at(&["resources", field, resource]));
-        amounts.filter_map(|amount| Quantity::from_value(amount).ok()).collect()
-    };
-    let together = sum(&of("containers"));
-    of("initContainers")
-        .into_iter()
-        .fold(together, |most, own| if own.nanos() > most.nanos() { own } else { most })
+    let read = |from: Option<&Value>| from.and_then(|own| Quantity::from_value(own).ok());
+    let of = |container: &Value| read(container.at(&["resources", field, resource]));
+    let more = |a: Quantity, b: Quantity| if b.nanos() > a.nanos() { b } else { a };
+    let own: Vec<Quantity> = pod.list_at(&["spec", "containers"]).iter().filter_map(of).collect();
+    let (mut beside, mut most) = (Vec::new(), Quantity::new(0, Format::DecimalSi));
+    for container in pod.list_at(&["spec", "initContainers"]) {
+        let Some(amount) = of(container) else { continue };
+        let mut now = beside.clone();
+        now.push(amount);
+        most = more(sum(&now), most);
+        // One that stays is there together with all that come later.
+        if container.str_at(&["restartPolicy"]) == Some("Always") {
+            beside = now;
+        }
+    }
+    let together: Vec<Quantity> = own.into_iter().chain(beside).collect();
+    let total = more(sum(&together), most);
+    // What is said of the pod as a whole counts instead.
+    let total = read(pod.at(&["spec", "resources", field, resource])).unwrap_or(total);
+    match read(pod.at(&["spec", "overhead", resource])) {
+        Some(overhead) if field == "requests" || !total.is_zero() => sum(&[total, overhead]),
+        _ => total,
+    }
 }
 
 fn sum(amounts: &[Quantity]) -> Quantity {
@@ -220,12 +286,15 @@ mod tests {
         let pod = json!({
             "metadata": {"name": "p", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"containers": [{"resources": {"requests": {"cpu": "100m"}}}]}});
-        let text =
-            render(&node, None, Some(&[pod]), "2026-01-01T00:01:00Z".parse().unwrap()).align();
+        let slice = json!({"spec": {"driver": "gpu", "pool": {"name": "p"}, "devices": [{}, {}]}});
+        let around =
+            Around { lease: Err("gone".into()), slices: vec![slice], pods: Some(vec![pod]) };
+        let text = render(&node, &around, "2026-01-01T00:01:00Z".parse().unwrap()).align();
         for part in [
             "Roles:              worker\n",
             "Taints:             a=b:NoSchedule\n",
-            "Unschedulable:      true\n",
+            "Unschedulable:      true\nLease:              Failed to get lease: gone\n",
+            "  gpu     p     1       2\n",
             "  Ready   True                                           KubeletReady   ok\n",
             "  InternalIP:  10.0.0.1\n",
             "  cpu:     4\n  memory:  8Gi\n",

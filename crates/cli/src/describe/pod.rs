@@ -5,7 +5,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 
 use super::containers::{self, Within};
 use super::tabs::Text;
-use super::{controller_of, moment};
+use super::{controller_of, moment, terminating, volumes};
 
 pub(super) fn describe(pod: &Value) -> Text {
     let mut out = Text::default();
@@ -16,6 +16,7 @@ pub(super) fn describe(pod: &Value) -> Text {
         out.field(0, "Priority", priority.to_string());
     }
     out.field_if_any(0, "Priority Class Name", pod.str_at(&["spec", "priorityClassName"]));
+    out.field_if_any(0, "Runtime Class Name", pod.str_at(&["spec", "runtimeClassName"]));
     out.field_if_any(0, "Service Account", pod.str_at(&["spec", "serviceAccountName"]));
     let node = match text(&["spec", "nodeName"]) {
         "" => String::new(),
@@ -27,10 +28,19 @@ pub(super) fn describe(pod: &Value) -> Text {
     }
     out.pairs("Labels", pod, "labels", "=");
     out.pairs("Annotations", pod, "annotations", ": ");
-    let status = if pod.is_being_deleted() { "Terminating" } else { text(&["status", "phase"]) };
-    out.field(0, "Status", status);
+    let phase = text(&["status", "phase"]);
+    if pod.is_being_deleted() && !["Failed", "Succeeded"].contains(&phase) {
+        out.line(0, &format!("Status:\t{}", terminating(pod)));
+        let grace = pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+        out.field(0, "Termination Grace Period", format!("{grace}s"));
+    } else {
+        out.line(0, &format!("Status:\t{phase}"));
+    }
     out.field_if_any(0, "Reason", pod.str_at(&["status", "reason"]));
     out.field_if_any(0, "Message", pod.str_at(&["status", "message"]));
+    if let Some(profile) = pod.at(&["spec", "securityContext", "seccompProfile"]) {
+        containers::seccomp(&mut out, profile, 0, 0);
+    }
     out.line(0, &format!("IP:\t{}", text(&["status", "podIP"])));
     let addresses = pod.list_at(&["status", "podIPs"]);
     if addresses.is_empty() {
@@ -44,8 +54,14 @@ pub(super) fn describe(pod: &Value) -> Text {
     if let Some(owner) = controller_of(pod) {
         out.field(0, "Controlled By", owner);
     }
+    out.field_if_any(0, "NominatedNodeName", pod.str_at(&["status", "nominatedNodeName"]));
     let spec = pod.at(&["spec"]).cloned().unwrap_or_default();
+    if spec.at(&["resources"]).is_some() {
+        out.line(0, "Resources:");
+        containers::resources(&mut out, &spec, 1);
+    }
     containers::lists(&mut out, &spec, Within::Pod(pod));
+    readiness_gates(&mut out, pod);
     let conditions = pod.list_at(&["status", "conditions"]);
     if !conditions.is_empty() {
         out.line(0, "Conditions:");
@@ -56,10 +72,30 @@ pub(super) fn describe(pod: &Value) -> Text {
             out.line(1, &format!("{} \t{} ", part("type"), part("status")));
         }
     }
-    containers::volumes(&mut out, &spec, 0);
+    volumes::list(&mut out, &spec, 0);
     out.field(0, "QoS Class", text(&["status", "qosClass"]));
     containers::selectors_and_tolerations(&mut out, &spec, 0);
+    containers::spread(&mut out, &spec, 0);
+    containers::scheduling_group(&mut out, &spec, 0);
     out
+}
+
+/// Conditions that others must meet before a pod is ready.
+fn readiness_gates(out: &mut Text, pod: &Value) {
+    let gates = pod.list_at(&["spec", "readinessGates"]);
+    if gates.is_empty() {
+        return;
+    }
+    out.line(0, "Readiness Gates:");
+    out.line(1, "Type\tStatus");
+    for gate in gates {
+        let wanted = gate.str_at(&["conditionType"]).unwrap_or_default();
+        let mut conditions = pod.list_at(&["status", "conditions"]).iter();
+        let met = conditions.find(|own| own.str_at(&["type"]) == Some(wanted));
+        let status = met.and_then(|own| own.str_at(&["status"])).unwrap_or("<none>");
+        // Compat: the blanks behind both words.
+        out.line(1, &format!("{wanted} \t{status} "));
+    }
 }
 
 #[cfg(test)]

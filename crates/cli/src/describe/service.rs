@@ -43,11 +43,11 @@ fn render(service: &Value, slices: &[Value]) -> Text {
     out.field(0, "IP Families", list(&["spec", "ipFamilies"]));
     out.line(0, &format!("IP:\t{}", text(&["spec", "clusterIP"])));
     out.field(0, "IPs", list(&["spec", "clusterIPs"]));
+    out.field_if_any(0, "External IPs", Some(&list(&["spec", "externalIPs"])));
+    out.field_if_any(0, "Desired LoadBalancer IP", service.str_at(&["spec", "loadBalancerIP"]));
     out.field_if_any(0, "External Name", service.str_at(&["spec", "externalName"]));
     let ingress = service.list_at(&["status", "loadBalancer", "ingress"]).iter();
-    let ingress: Vec<&str> = ingress
-        .filter_map(|one| one.str_at(&["ip"]).or_else(|| one.str_at(&["hostname"])))
-        .collect();
+    let ingress: Vec<String> = ingress.map(entrance).collect();
     out.field_if_any(0, "LoadBalancer Ingress", Some(&ingress.join(", ")));
     for port in service.list_at(&["spec", "ports"]) {
         let name = port.str_at(&["name"]).unwrap_or("<unset>");
@@ -55,6 +55,7 @@ fn render(service: &Value, slices: &[Value]) -> Text {
         let number = |field: &str| port.get(field).map(plain).unwrap_or_default();
         out.line(0, &format!("Port:\t{name}\t{}/{protocol}", number("port")));
         out.field(0, "TargetPort", format!("{}/{protocol}", number("targetPort")));
+        out.field_if_any(0, "AppProtocol", port.str_at(&["appProtocol"]));
         if port.i64_at(&["nodePort"]).is_some_and(|port| port > 0) {
             out.line(0, &format!("NodePort:\t{name}\t{}/{protocol}", number("nodePort")));
         }
@@ -62,17 +63,28 @@ fn render(service: &Value, slices: &[Value]) -> Text {
         out.line(0, &format!("Endpoints:\t{behind}"));
     }
     out.field(0, "Session Affinity", text(&["spec", "sessionAffinity"]));
-    out.field_if_any(
-        0,
-        "External Traffic Policy",
-        service.str_at(&["spec", "externalTrafficPolicy"]),
-    );
-    out.field_if_any(
-        0,
-        "Internal Traffic Policy",
-        service.str_at(&["spec", "internalTrafficPolicy"]),
-    );
+    for (heading, field) in [
+        ("External Traffic Policy", "externalTrafficPolicy"),
+        ("Internal Traffic Policy", "internalTrafficPolicy"),
+        ("HealthCheck NodePort", "healthCheckNodePort"),
+    ] {
+        let value = service.at(&["spec", field]).map(plain).filter(|value| value != "0");
+        out.field_if_any(0, heading, value.as_deref());
+    }
+    let ranges = list(&["spec", "loadBalancerSourceRanges"]);
+    out.field_if_any(0, "LoadBalancer Source Ranges", Some(&ranges));
+    out.field_if_any(0, "Traffic Distribution", service.str_at(&["spec", "trafficDistribution"]));
     out
+}
+
+/// `192.0.2.1 (VIP)`: a way in from outside.
+fn entrance(ingress: &Value) -> String {
+    let part = |field: &str| ingress.str_at(&[field]).unwrap_or_default();
+    match (part("ip"), part("ipMode")) {
+        ("", _) => part("hostname").to_owned(),
+        (address, "") => address.to_owned(),
+        (address, mode) => format!("{address} ({mode})"),
+    }
 }
 
 /// The first three addresses of a port, and how many more there are.

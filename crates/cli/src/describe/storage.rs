@@ -3,9 +3,10 @@
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 
-use super::access::modes;
-use super::moment;
+use super::access::{modes, storage_class};
 use super::tabs::{Text, on_one_line, plain};
+use super::volumes::{self, Holder};
+use super::{moment, terminating};
 
 pub(super) fn volume(object: &Value) -> Text {
     let mut out = Text::default();
@@ -17,8 +18,11 @@ pub(super) fn volume(object: &Value) -> Text {
         object.list_at(path).iter().map(plain).collect::<Vec<_>>().join(by)
     };
     out.line(0, &format!("Finalizers:\t[{}]", list(&["metadata", "finalizers"], " ")));
-    out.line(0, &format!("StorageClass:\t{}", text(&["spec", "storageClassName"])));
-    let phase = if object.is_being_deleted() { "Terminating" } else { text(&["status", "phase"]) };
+    out.line(0, &format!("StorageClass:\t{}", storage_class(object)));
+    let phase = match object.is_being_deleted() {
+        true => terminating(object),
+        false => text(&["status", "phase"]).to_owned(),
+    };
     out.line(0, &format!("Status:\t{phase}"));
     let claim = object.at(&["spec", "claimRef"]).map(|claim| {
         let part = |field| claim.str_at(&[field]).unwrap_or_default();
@@ -34,7 +38,11 @@ pub(super) fn volume(object: &Value) -> Text {
     node_affinity(&mut out, object);
     out.line(0, &format!("Message:\t{}", text(&["status", "message"])));
     out.line(0, "Source:");
-    source(&mut out, object);
+    volumes::source(
+        &mut out,
+        object.at(&["spec"]).unwrap_or(&Value::Null),
+        Holder::PersistentVolume,
+    );
     out
 }
 
@@ -66,61 +74,6 @@ fn expression(expression: &Value) -> String {
     match values.is_empty() {
         true => format!("{} {operator}", part("key")),
         false => format!("{} {operator} [{}]", part("key"), values.join(", ")),
-    }
-}
-
-/// The field of a source, what it is in words, and the headings and fields that say which one it is.
-type Source = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const SOURCES: &[Source] = &[
-    (
-        "hostPath",
-        "HostPath (bare host directory volume)",
-        &[("Path", "path"), ("HostPathType", "type")],
-    ),
-    (
-        "nfs",
-        "NFS (an NFS mount that lasts the lifetime of a pod)",
-        &[("Server", "server"), ("Path", "path"), ("ReadOnly", "readOnly")],
-    ),
-    (
-        "local",
-        "LocalVolume (a persistent volume backed by local storage on a node)",
-        &[("Path", "path")],
-    ),
-    (
-        "csi",
-        "CSI (a Container Storage Interface (CSI) volume source)",
-        &[
-            ("Driver", "driver"),
-            ("FSType", "fsType"),
-            ("VolumeHandle", "volumeHandle"),
-            ("ReadOnly", "readOnly"),
-        ],
-    ),
-];
-
-fn source(out: &mut Text, volume: &Value) {
-    let spec = volume.at(&["spec"]).unwrap_or(&Value::Null);
-    let Some((field, kind, details)) = SOURCES.iter().find(|(field, ..)| spec.get(field).is_some())
-    else {
-        return out.line(1, "<unknown>");
-    };
-    out.field(2, "Type", kind);
-    for (heading, part) in *details {
-        let value = spec.at(&[field, part]).map(plain).unwrap_or_else(|| match *part {
-            "readOnly" => "false".to_owned(),
-            "type" => "<none>".to_owned(),
-            _ => String::new(),
-        });
-        out.line(2, &format!("{heading}:\t{value}"));
-    }
-    if *field == "csi" {
-        // Compat: these are indented once more.
-        let attributes = spec.map_at(&["csi", "volumeAttributes"]).into_iter().flatten();
-        let pairs: Vec<String> =
-            attributes.map(|(key, value)| format!("    {key}={}", plain(value))).collect();
-        out.many(2, "VolumeAttributes", &pairs);
     }
 }
 
@@ -188,7 +141,7 @@ pub(super) fn node_drivers(object: &Value) -> Text {
             out.line(3, "Allocatables:");
             out.field(4, "Count", count.to_string());
         }
-        if driver.at(&["topologyKeys"]).is_some() {
+        if driver.at(&["topologyKeys"]).is_some_and(Value::is_array) {
             let keys: Vec<String> = driver.list_at(&["topologyKeys"]).iter().map(plain).collect();
             out.field(3, "Topology Keys", format!("[{}]", keys.join(" ")));
         }

@@ -6,6 +6,9 @@ use karmada_apimachinery::{Map, Value};
 
 const PADDING: usize = 2;
 
+/// What kubectl keeps for itself in an object, and does not show.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A description while it is written.
 #[derive(Debug, Default)]
 pub(super) struct Text(String);
@@ -57,7 +60,7 @@ impl Text {
     pub(super) fn pairs(&mut self, heading: &str, object: &Value, field: &str, separator: &str) {
         let map = object.map_at(&["metadata", field]).into_iter().flatten();
         let pairs: Vec<String> = map
-            .filter(|(key, _)| *key != "kubectl.kubernetes.io/last-applied-configuration")
+            .filter(|(key, _)| *key != LAST_APPLIED)
             .flat_map(|(key, value)| {
                 super::pair(key, value.as_str().unwrap_or_default(), separator)
             })

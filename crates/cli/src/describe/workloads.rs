@@ -5,6 +5,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, selector::LabelSelector, time};
 use karmada_client::ListOptions;
 
+use super::access::storage_class;
 use super::deployment::{conditions, template};
 use super::tabs::{Text, on_one_line, plain};
 use super::{controller_of, moment};
@@ -101,8 +102,7 @@ fn claims(out: &mut Text, claims: &[Value]) {
     out.line(0, "Volume Claims:");
     for claim in claims {
         out.field(1, "Name", claim.name());
-        let class = claim.str_at(&["spec", "storageClassName"]).unwrap_or_default();
-        out.line(1, &format!("StorageClass:\t{class}"));
+        out.line(1, &format!("StorageClass:\t{}", storage_class(claim)));
         for (field, heading) in [("labels", "Labels"), ("annotations", "Annotations")] {
             let pairs = claim.map_at(&["metadata", field]).into_iter().flatten();
             let pairs: Vec<String> =
@@ -189,10 +189,19 @@ pub(super) fn job(object: &Value) -> Text {
     out.field(0, "Pods Statuses", job_pods(object));
     if spec("completionMode").as_deref() == Some("Indexed") {
         let indexes = object.str_at(&["status", "completedIndexes"]).unwrap_or_default();
-        out.field(0, "Completed Indexes", indexes);
+        out.field(0, "Completed Indexes", cut(indexes));
     }
     pod_template(&mut out, object, &["spec", "template"]);
     out
+}
+
+/// Long lists end at the first comma behind fifty characters.
+fn cut(indexes: &str) -> String {
+    const SOFT: usize = 50;
+    match indexes.get(SOFT..).and_then(|rest| rest.find(',')) {
+        Some(comma) => format!("{}...", &indexes[..=SOFT + comma]),
+        None => indexes.to_owned(),
+    }
 }
 
 fn job_pods(job: &Value) -> String {

@@ -105,6 +105,77 @@ fn objects_are_described_as_kubectl_describes_them() {
     space.ok("kubectl delete clusterrole beside-reader");
 }
 
+/// What is rare: every kind of volume, every field of a container, states that pods and claims may be in.
+const MORE: &str = include_str!("beside_kubectl_more.yaml");
+
+/// A state for some of them.
+const STATES: &[(&str, &str)] = &[
+    (
+        "pod/rich",
+        r#"{"phase": "Pending", "reason": "Waits", "message": "for others", "hostIP": "10.0.0.1", "podIP": "10.1.0.1",
+            "podIPs": [{"ip": "10.1.0.1"}, {"ip": "2001:db8::1"}], "startTime": "2026-01-01T00:00:00Z",
+            "qosClass": "Burstable",
+            "conditions": [{"type": "example.com/checked", "status": "True"}, {"type": "Ready", "status": "False"}],
+            "initContainerStatuses": [{"name": "first", "image": "busybox", "imageID": "i", "ready": true, "restartCount": 1,
+                "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}}],
+            "containerStatuses": [
+                {"name": "main", "image": "nginx", "imageID": "i", "containerID": "c://1", "ready": true, "restartCount": 3,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}},
+                    "lastState": {"terminated": {"exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "too much",
+                        "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}},
+                {"name": "waits", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not there"}}},
+                {"name": "ended", "image": "busybox", "imageID": "i", "ready": false, "restartCount": 0,
+                    "state": {"terminated": {"exitCode": 2}}}]}"#,
+    ),
+    (
+        "node/beside-node",
+        r#"{"capacity": {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1Gi", "pods": "10"}}"#,
+    ),
+    (
+        "pvc/snapped",
+        r#"{"phase": "Bound", "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "conditions": [
+            {"type": "Resizing", "status": "True", "reason": "Grows", "message": "soon", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}"#,
+    ),
+    ("job/indexed", r#"{"active": 1, "ready": 1, "succeeded": 2, "completedIndexes": "0,2"}"#),
+    (
+        "service/balanced",
+        r#"{"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}, {"hostname": "lb.example.com"}]}}"#,
+    ),
+];
+
+#[test]
+fn rare_objects_are_described_as_kubectl_describes_them() {
+    let Some(kubectl) = kubectl() else { return };
+    let Some(space) = Space::new("beside-more") else { return };
+    space.write("more.yaml", MORE);
+    space.ok("kubectl apply -f more.yaml");
+    for (object, status) in STATES {
+        space.write("status.json", &format!("{{\"status\": {status}}}"));
+        space.ok(&format!(
+            "kubectl patch {object} --subresource status --type merge --patch-file status.json"
+        ));
+    }
+    space.ok("kubectl certificate approve beside-request");
+    // One text of many objects, as one run of each program says it.
+    for what in ["-f more.yaml", "ipaddress", "namespace beside-more"] {
+        let line = format!("describe {what} --show-events=false");
+        let theirs = still(&space.ok(&format!("{kubectl} {line}")));
+        let ours = still(&space.ok(&format!("karmadactl {line}")));
+        let (ours, theirs): (Vec<&str>, Vec<&str>) =
+            (ours.lines().collect(), theirs.lines().collect());
+        let differs = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
+        let differs =
+            differs.or((ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())));
+        if let Some(line) = differs {
+            let near =
+                |text: &[&str]| text[line.saturating_sub(12)..text.len().min(line + 6)].join("\n");
+            panic!("{what}, line {line}: ours\n{}\nkubectl's\n{}", near(&ours), near(&theirs));
+        }
+    }
+    space.ok("kubectl delete -f more.yaml --wait=false --force --grace-period=0");
+}
+
 /// The same in a member, where things run.
 #[test]
 fn objects_of_members_are_described_as_kubectl_describes_them() {

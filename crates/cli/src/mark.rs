@@ -70,7 +70,8 @@ type Change = (String, Option<String>);
 pub(crate) async fn run(ctx: &Context, args: Args, words: &Words) -> Result<()> {
     let (what, changes) = split(&args.what)?;
     if changes.is_empty() && !args.list {
-        return Err(Error::Message(format!("at least one {} update is required", words.command)));
+        let one = words.field.trim_end_matches('s');
+        return Err(Error::Message(format!("at least one {one} update is required")));
     }
     if args.local {
         return local(&args, words, &changes).await;

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::context::Context;
+use karmada_client::ListOptions;
+
+use crate::context::{Context, clusters};
 use crate::error::Result;
 use crate::globals::parse_duration;
 use crate::join::{member, one_name};
 use crate::output;
 use crate::registration::{self, Unjoin};
+use crate::suggest::did_you_mean;
 
 pub(crate) const EXAMPLES: &str = "  # Remove the cluster 'member1' from the control plane
   karmadactl unjoin member1
@@ -61,6 +64,12 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         wait: args.wait,
         dry_run: args.dry_run,
     };
-    registration::unjoin(&plane, member.as_ref(), &unjoin, &output::note).await?;
-    Ok(())
+    match registration::unjoin(&plane, member.as_ref(), &unjoin, &output::note).await {
+        Err(error @ registration::Error::NoCluster(_)) => {
+            let known = plane.api(&clusters()).list_all(&ListOptions::default()).await?;
+            let hint = did_you_mean(name, known.items.iter().map(|item| item.name()));
+            Err(format!("{error}{hint}").into())
+        }
+        outcome => Ok(outcome?),
+    }
 }

@@ -345,6 +345,9 @@ fn waiting(evidence: &Evidence, binding: &Value) -> Vec<String> {
             None => waiting.push(what.to_owned()),
         }
     }
+    if condition(binding, "Scheduled").is_none_or(|own| text(Some(own), "status") != "True") {
+        waiting.extend(super::unknown::clusters(binding, &evidence.clusters));
+    }
     for target in binding.list_at(&["spec", "clusters"]) {
         let name = target.str_at(&["name"]).unwrap_or_default();
         let cluster = evidence.clusters.iter().find(|cluster| cluster.name() == name);

@@ -5,9 +5,12 @@
 //! them, as on the original, they are worked out here with the functions the controllers use.
 
 pub(crate) mod assess;
+mod unknown;
+
+const POLICY: &str = "policy.karmada.io";
 
 use karmada_api::explain::Explanation;
-use karmada_api::names;
+use karmada_api::{labels, names};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
@@ -69,6 +72,9 @@ pub(crate) async fn report(ctx: &Context, args: &Args) -> Result<(Report, Eviden
         return Err(Error::from("name exactly one object, as TYPE/NAME"));
     };
     let object = subject.live(&karmada).await?;
+    if subject.resource.gvr.group == POLICY && object.kind().ends_with("PropagationPolicy") {
+        return Err(Error::Message(claims_of(&karmada, &object).await?));
+    }
     let evidence = gather(&karmada, object).await?;
     if let Some(cluster) = &args.cluster {
         let known: Vec<String> =
@@ -76,6 +82,49 @@ pub(crate) async fn report(ctx: &Context, args: &Args) -> Result<(Report, Eviden
         check_clusters(std::slice::from_ref(cluster), &known)?;
     }
     Ok((assess::assess(&evidence)?, evidence))
+}
+
+/// Policies decide and are not decided on: what one has claimed can be asked about instead.
+async fn claims_of(karmada: &Server, policy: &Value) -> Result<String> {
+    let (label, lists) = match policy.kind() {
+        "PropagationPolicy" => (labels::PROPAGATION_POLICY_PERMANENT_ID, &BINDINGS[..1]),
+        _ => (labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID, &BINDINGS[..]),
+    };
+    let id = policy.label(label).unwrap_or_default();
+    let options = ListOptions { label_selector: format!("{label}={id}"), ..ListOptions::default() };
+    let mut claimed = Vec::new();
+    for resource in lists.iter().filter(|_| !id.is_empty()) {
+        let api = karmada.client.api(&Gvr::new("work.karmada.io", "v1alpha2", *resource));
+        let found = api.namespaced(policy.namespace()).list_all(&options).await?;
+        claimed.extend(found.items.iter().map(|binding| question(&binding.value())));
+    }
+    Ok(judge_claims(policy, &claimed))
+}
+
+const BINDINGS: [&str; 2] = ["resourcebindings", "clusterresourcebindings"];
+
+/// What to type to learn about the object of a binding.
+fn question(binding: &Value) -> String {
+    let part = |field: &str| binding.str_at(&["spec", "resource", field]).unwrap_or_default();
+    let space = match part("namespace") {
+        "" => String::new(),
+        namespace => format!(" -n {namespace}"),
+    };
+    format!("karmadactl why {}/{}{space}", part("kind").to_lowercase(), part("name"))
+}
+
+fn judge_claims(policy: &Value, claimed: &[String]) -> String {
+    let place = match policy.namespace() {
+        "" => policy.name().to_owned(),
+        namespace => format!("{namespace}/{}", policy.name()),
+    };
+    let whose = format!("{} {place}", policy.kind());
+    if claimed.is_empty() {
+        return format!(
+            "{whose} has claimed nothing: no object fits its resourceSelectors, or other policies have claimed them all"
+        );
+    }
+    format!("ask about what {whose} has claimed:\n  {}", claimed.join("\n  "))
 }
 
 /// The reasons the control plane itself gives, if it gives any.
@@ -106,7 +155,6 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
             let list = api.list_all(&ListOptions::default()).await?;
             Ok(list.items.iter().map(|item| item.value()).collect())
         };
-    const POLICY: &str = "policy.karmada.io";
     let in_namespace = async |resource: &str| match namespace.as_str() {
         "" => Ok(Vec::new()),
         namespace => list(POLICY, "v1alpha1", resource, namespace).await,
@@ -167,5 +215,25 @@ trait NameField {
 impl NameField for Value {
     fn name_field(&self) -> &str {
         self.str_at(&["name"]).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+
+    #[test]
+    fn a_policy_is_told_by_what_it_claimed() {
+        let policy = json!({
+            "kind": "PropagationPolicy", "metadata": {"name": "p", "namespace": "shop"}});
+        let nothing = judge_claims(&policy, &[]);
+        assert!(nothing.starts_with("PropagationPolicy shop/p has claimed nothing: "), "{nothing}");
+        let binding = json!({"spec": {"resource": {
+            "kind": "Deployment", "name": "web", "namespace": "shop"}}});
+        assert_eq!(
+            judge_claims(&policy, &[question(&binding)]),
+            "ask about what PropagationPolicy shop/p has claimed:\n  karmadactl why deployment/web -n shop"
+        );
     }
 }

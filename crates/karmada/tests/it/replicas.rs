@@ -2,6 +2,7 @@
 
 mod history;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -69,6 +70,7 @@ async fn replicas_on_one_etcd_are_one_control_plane() {
     let mut replicas = start(&etcd, 2).await;
     what_one_writes_the_other_reads(&replicas).await;
     one_set_of_credentials_opens_both(&replicas).await;
+    services_never_get_the_same_thing(&replicas).await;
     nothing_is_lost_whoever_is_killed(&mut etcd, &mut replicas).await;
     another_takes_the_lead(&mut replicas).await;
 }
@@ -107,6 +109,40 @@ async fn one_set_of_credentials_opens_both(replicas: &[Server]) {
     std::fs::write(&path, moved).expect("write a kubeconfig");
     let client = Client::from_kubeconfig(&path, None).await.expect("make a client");
     config_maps(&client).list(&ListOptions::default()).await.expect("the other trusts it too");
+}
+
+/// Services made through both at once: every cluster address and every node port is given away once.
+async fn services_never_get_the_same_thing(replicas: &[Server]) {
+    const COUNT: usize = 40;
+    let clients = [client(replicas.first().unwrap()).await, client(&replicas[1]).await];
+    let services = |place: usize| {
+        clients[place % 2].api(&Gvr::new("", "v1", "services")).namespaced("default")
+    };
+    let made = (0..COUNT).map(|number| {
+        let api = services(number);
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("both-{number}")},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}]},
+        });
+        async move { api.create(&service).await.expect("create a Service") }
+    });
+    let made = futures::future::join_all(made).await;
+    let addresses: HashSet<&str> =
+        made.iter().filter_map(|service| service.str_at(&["spec", "clusterIP"])).collect();
+    let port = |service: &Value| service.list_at(&["spec", "ports"])[0].i64_at(&["nodePort"]);
+    let ports: HashSet<i64> = made.iter().filter_map(port).collect();
+    assert_eq!((addresses.len(), ports.len()), (COUNT, COUNT), "{made:#?}");
+    // What one gave away the other refuses, and may give away again once it was given back.
+    let same = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "same"},
+        "spec": {"type": "NodePort", "clusterIP": made[0]["spec"]["clusterIP"],
+            "ports": [{"port": 80, "nodePort": made[0]["spec"]["ports"][0]["nodePort"]}]},
+    });
+    let refused = services(1).create(&same).await.expect_err("it is taken").to_string();
+    assert!(refused.contains("provided IP is already allocated"), "{refused}");
+    services(1).delete("both-0", &DeleteOptions::default()).await.expect("delete");
+    let again = services(0).create(&same).await.expect("what was given back can be had");
+    assert_eq!(again["spec"]["clusterIP"], made[0]["spec"]["clusterIP"]);
 }
 
 /// What the clients of the history share.

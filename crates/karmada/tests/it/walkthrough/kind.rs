@@ -369,7 +369,8 @@ fn follow_the_course(shell: &Shell, clusters: &[(&str, PathBuf)]) {
     }
 }
 
-/// A15, U27: unmodified Go clients, dynamic and typed, print the names.
+/// A15, U27: Go programs print the names, with the dynamic client and with a typed clientset. The original's own cannot
+/// be had from the registry of modules, so one made of the same parts stands in for it (`client_go/clusters.go`).
 fn a15_programs_list_the_clusters(shell: &Shell) {
     let Some(program) = crate::client_go::Program::build() else { return };
     let printed = program.run(&shell.server.kubeconfig(), &["clusters"]);

@@ -5,7 +5,24 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use super::flags::walk;
 use super::shell::{Space, Terminal, deployment, policy, steady};
 
-/// A17, and mistakes as the original words them, with the nearest right word where there is one.
+/// A17: the plugin comes in an archive, is put beside other programs, and kubectl finds it.
+#[test]
+fn a17_the_plugin_is_unpacked_and_tells_its_version() {
+    let Some(space) = Space::new("a17") else { return };
+    space.ok("mkdir -p release usr/local/bin && cp -L $(command -v kubectl-karmada) release/kubectl-karmada");
+    space.ok("tar -cf - -C release kubectl-karmada | gzip -1 > kubectl-karmada-linux-amd64.tgz");
+    space.ok("tar -zxf kubectl-karmada-linux-amd64.tgz; cp kubectl-karmada usr/local/bin");
+    // kubectl does not see the one the other tests use.
+    let version = space.ok(
+        "ln -s $(command -v kubectl) usr/local/bin/kubectl; PATH=$PWD/usr/local/bin:/usr/bin:/bin kubectl karmada version",
+    );
+    let fields = "^kubectl karmada version: version\\.Info\\{GitVersion:\"v[^\"]+\", GitCommit:\"[^\"]*\", \
+        GitShortCommit:\"[^\"]*\", GitTreeState:\"[^\"]*\", BuildDate:\"[^\"]*\", GoVersion:\"[^\"]*\", \
+        Compiler:\"[^\"]*\", Platform:\"[a-z0-9]+/[a-z0-9]+\"\\}\n$";
+    assert!(regex::Regex::new(fields).unwrap().is_match(&version), "{version}");
+}
+
+/// Mistakes as the original words them, with the nearest right word where there is one.
 #[test]
 fn mistakes_are_answered_as_people_know_it() {
     let Some(space) = Space::new("mistakes") else { return };

@@ -18,4 +18,5 @@ mod ownership;
 mod restart;
 mod rules;
 mod server;
+mod slow;
 mod webhooks;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
@@ -49,6 +49,9 @@ impl Place {
     }
 }
 
+/// A disk that takes longer for one write is not well; those who wait are told so by the health check.
+const SLOW: Duration = Duration::from_secs(5);
+
 /// A store in a directory of its own, which no second process can open. Dropping it waits for
 /// what was asked for and closes the file.
 #[derive(Debug)]
@@ -56,6 +59,7 @@ pub struct Embedded {
     shared: Arc<Shared>,
     commands: Option<Sender<Command>>,
     health: Arc<Mutex<Result<()>>>,
+    busy: Arc<Mutex<Option<Instant>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,6 +78,7 @@ impl Embedded {
         log_opened(&place.dir, index.revision(), started);
         let shared = Arc::new(Shared::new(index));
         let health = Arc::new(Mutex::new(Ok(())));
+        let busy = Arc::new(Mutex::new(None));
         let (sender, commands) = channel();
         let writer = Writer {
             disk,
@@ -83,6 +88,7 @@ impl Embedded {
             shared: shared.clone(),
             commands,
             health: health.clone(),
+            busy: busy.clone(),
             compactions: Vec::new(),
             suspect: false,
             _lock: lock,
@@ -91,7 +97,7 @@ impl Embedded {
             .name("store-writer".into())
             .spawn(move || writer.run())
             .map_err(|error| Error::io("start the writer thread", error))?;
-        Ok(Self { shared, commands: Some(sender), health, thread: Some(thread) })
+        Ok(Self { shared, commands: Some(sender), health, busy, thread: Some(thread) })
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T> {
@@ -169,7 +175,15 @@ impl Store for Embedded {
     }
 
     fn health(&self) -> Result<()> {
-        self.health.lock().clone()
+        self.health.lock().clone()?;
+        let busy = self.busy.lock().map(|since| since.elapsed());
+        match busy.filter(|busy| *busy > SLOW) {
+            Some(busy) => {
+                let reason = format!("the disk is at one write since {} s", busy.as_secs());
+                Err(Error::Unavailable { reason })
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -177,6 +191,19 @@ impl Store for Embedded {
 mod tests {
     use super::*;
     use crate::EventKind;
+
+    #[test]
+    fn a_disk_that_hangs_is_said_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Embedded::open(dir.path()).unwrap();
+        *store.busy.lock() = Some(Instant::now());
+        assert!(store.health().is_ok());
+        *store.busy.lock() = Instant::now().checked_sub(SLOW + Duration::from_secs(60));
+        let why = store.health().unwrap_err().to_string();
+        assert!(why.contains("the disk is at one write since 6"), "{why}");
+        *store.busy.lock() = None;
+        assert!(store.health().is_ok());
+    }
 
     #[tokio::test]
     async fn what_the_disk_holds_after_a_failure_is_taken_over() {

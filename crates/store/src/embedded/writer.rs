@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -40,6 +41,8 @@ pub(super) struct Writer {
     pub(super) commands: Receiver<Command>,
     pub(super) checkpoints: Checkpoints,
     pub(super) health: Arc<Mutex<Result<()>>>,
+    /// Since when the disk has been at what it is at now.
+    pub(super) busy: Arc<Mutex<Option<Instant>>>,
     /// Compactions asked for and not finished, in order.
     pub(super) compactions: Vec<(i64, Reply<()>)>,
     /// Set when the disk failed in a way that leaves open what it holds.
@@ -110,7 +113,9 @@ impl Writer {
     }
 
     fn store(&mut self, events: &[Arc<Event>]) -> Result<()> {
+        *self.busy.lock() = Some(Instant::now());
         let stored = self.disk.append(events);
+        *self.busy.lock() = None;
         match &stored {
             Ok(()) => {
                 self.shared.apply_with(|_| (events.to_vec(), ()));

@@ -327,10 +327,11 @@ impl<'a> Spec<'a> {
                 )
             })
             .collect();
-        match versions.is_empty() {
-            true => Shown::Verbatim("null".to_owned()),
-            false => Shown::Verbatim(format!("[{}]", versions.join(","))),
-        }
+        let is_absent = self.spec.get("versions").is_none_or(Value::is_null);
+        Shown::Verbatim(match is_absent {
+            true => "null".to_owned(),
+            false => format!("[{}]", versions.join(",")),
+        })
     }
 
     fn validate_required_names(&self) -> Vec<FieldError> {

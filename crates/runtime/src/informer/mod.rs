@@ -273,8 +273,8 @@ impl Informers {
         Self { client, running: Arc::default(), shutdown, wary: false }
     }
 
-    /// For servers of others: whenever one ends a watch by itself, everything is read again, since it
-    /// may not have told the truth until then.
+    /// For servers of others: whenever a watch of one ends, everything is read again, since it may
+    /// not have told the truth until then.
     pub fn wary(self) -> Self {
         Self { wary: true, ..self }
     }

@@ -207,7 +207,7 @@ impl Reflector {
                 Err(error) if error.is_expired() => return End::Relist,
                 Err(error) => {
                     self.pause(&error).await;
-                    return End::Resume;
+                    return self.broken_off();
                 }
             }
         }
@@ -215,6 +215,11 @@ impl Reflector {
             // A server that ends watches at once must not be asked without pause.
             tokio::time::sleep(self.backoff.next_delay()).await;
         }
+        self.broken_off()
+    }
+
+    /// One who may have been told too little before does not build on it.
+    fn broken_off(&self) -> End {
         if self.wary { End::Relist } else { End::Resume }
     }
 

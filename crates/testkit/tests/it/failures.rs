@@ -55,6 +55,25 @@ async fn what_happens_behind_empty_lists_is_seen_afterwards() {
     world.stop().await;
 }
 
+/// A watch that is torn off could go on where it was, but what it told until then was not all.
+#[tokio::test(start_paused = true)]
+async fn what_happens_behind_empty_lists_is_seen_when_the_member_comes_back_from_nowhere() {
+    let world = World::of(35, 2).await;
+    world.member("m1").faults().empty_lists();
+    world.apply(&deployment("web", 2)).await;
+    world.apply(&deployment_policy("web", ALL)).await;
+    world.advance(seconds(200)).await;
+    world.member("m1").partition();
+    world.advance(seconds(1)).await;
+    world.member("m1").heal();
+    let runs = async |world: &World| {
+        let template = world.get("deployments.apps", "default", "web").await.unwrap();
+        template["status"]["readyReplicas"] == 4
+    };
+    world.eventually("it is seen", runs).await;
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_behind_empty_lists_is_delivered_again() {
     let world = World::of(33, 2).await;

@@ -327,11 +327,7 @@ impl<'a> Spec<'a> {
                 )
             })
             .collect();
-        let is_absent = self.spec.get("versions").is_none_or(Value::is_null);
-        Shown::Verbatim(match is_absent {
-            true => "null".to_owned(),
-            false => format!("[{}]", versions.join(",")),
-        })
+        Shown::Verbatim(format!("[{}]", versions.join(",")))
     }
 
     fn validate_required_names(&self) -> Vec<FieldError> {

@@ -3,6 +3,7 @@
 //! again on the same store. Members are bare API servers, as those of the original's figures.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use karmada_controllers::registry;
 use karmada_kube_controllers::{Plane as Basics, registry as basics};
 use karmada_member_sim::Keyring;
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
-use karmada_store::{Embedded, Memory, Store};
+use karmada_store::{Embedded, Memory, STORE_FILE, Store};
 use parking_lot::Mutex;
 
 use crate::far::{Elsewhere, Far};
@@ -140,10 +141,11 @@ impl Plane {
         self.starts += 1;
         let next = self.root.join(self.starts.to_string());
         std::fs::create_dir(&next)?;
-        for file in std::fs::read_dir(&self.dir)? {
-            let file = file?;
-            if file.file_type()?.is_file() {
-                std::fs::copy(file.path(), next.join(file.file_name()))?;
+        // The log first: whatever the old store moves from it to the other file meanwhile is in both.
+        for name in [format!("{STORE_FILE}-wal"), STORE_FILE.to_owned()] {
+            match std::fs::copy(self.dir.join(&name), next.join(&name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
             }
         }
         self.dir = next;

@@ -5,7 +5,7 @@
 use karmada_api::meta::Kind;
 use karmada_api::wire::{GO_TYPE, schema_of};
 use karmada_apimachinery::Value;
-use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 
 use crate::request::Denial;
 
@@ -13,16 +13,70 @@ const MAX_DEPTH: usize = 64;
 
 /// Reads an object of kind `K`.
 pub(crate) fn decode<K: Kind>(object: &Value) -> Result<K, Denial> {
+    check::<K>(object)?;
+    K::from_value(object.clone()).map_err(|error| Denial::unreadable(error.to_string()))
+}
+
+/// Refuses an object whose fields are not of the types of kind `K`.
+pub(crate) fn check<K: Kind>(object: &Value) -> Result<(), Denial> {
     let gvk = object.gvk();
     if gvk.kind != K::KIND || object.api_version() != K::api_version() {
         return Err(Denial::unreadable(format!("unable to decode {gvk} into *{}", K::go_type())));
     }
     // Looked for first: the type itself would take a list for a struct.
     let mut mismatch = Mismatch { structure: String::new(), path: Vec::new() };
-    if let Some(message) = mismatch.find(schema_of::<K>(), object, MAX_DEPTH) {
-        return Err(Denial::unreadable(message));
+    match mismatch.find(schema_of::<K>(), object, MAX_DEPTH) {
+        Some(message) => Err(Denial::unreadable(message)),
+        None => Ok(()),
     }
-    K::from_value(object.clone()).map_err(|error| Denial::unreadable(error.to_string()))
+}
+
+/// The record of who wrote which field. It is as long as the rest of many an object.
+pub(crate) const RECORD: &[&str] = &["metadata", "managedFields"];
+
+/// Lists that were set aside, with their places.
+pub(crate) type Aside = Vec<(&'static [&'static str], Vec<Value>)>;
+
+/// A copy of the object in which these lists are empty, and the lists. They hold values of any type, which
+/// are the same after reading and writing, so that only the rest has to take that way.
+pub(crate) fn set_aside(object: &Value, paths: &[&'static [&'static str]]) -> (Value, Aside) {
+    let mut aside = Aside::new();
+    let rest =
+        copy_around(object, &paths.iter().map(|path| (*path, 0)).collect::<Vec<_>>(), &mut aside);
+    (rest, aside)
+}
+
+/// Copies a value; `paths` lead on from here, each from the given step.
+fn copy_around(
+    value: &Value,
+    paths: &[(&'static [&'static str], usize)],
+    aside: &mut Aside,
+) -> Value {
+    let Some(fields) = value.as_object().filter(|_| !paths.is_empty()) else {
+        return value.clone();
+    };
+    let copy = |(name, value): (&String, &Value)| {
+        let next = paths.iter().filter(|(path, step)| path[*step] == name);
+        let next: Vec<_> = next.map(|(path, step)| (*path, step + 1)).collect();
+        let ends = next.iter().find(|(path, step)| path.len() == *step);
+        let copied = match (ends, value) {
+            (Some((path, _)), Value::Array(items)) if !items.is_empty() => {
+                aside.push((*path, items.clone()));
+                Value::Array(Vec::new())
+            }
+            (Some(_), value) => value.clone(),
+            (None, value) => copy_around(value, &next, aside),
+        };
+        (name.clone(), copied)
+    };
+    Value::Object(fields.iter().map(copy).collect())
+}
+
+/// Puts lists back to where they were.
+pub(crate) fn put_back(object: &mut Value, aside: Aside) {
+    for (path, items) in aside {
+        object.set(path, items);
+    }
 }
 
 /// Writes `kind` back as the original's encoder would have done after reading `original`.
@@ -232,6 +286,31 @@ mod tests {
             denial.message,
             "unable to decode policy.karmada.io/v1alpha1, Kind=PropagationPolicy into *v1alpha1.ClusterOverridePolicy"
         );
+    }
+
+    #[test]
+    fn lists_that_are_set_aside_come_back() {
+        let paths: &[&'static [&'static str]] = &[RECORD, &["spec", "list"], &["spec", "none"]];
+        let object = json!({
+            "metadata": {"name": "n", "managedFields": [{"manager": "m"}]},
+            "spec": {"list": [1, {"a": null}], "other": [2], "none": []},
+            "status": {"managedFields": [3]},
+        });
+        let (mut rest, aside) = set_aside(&object, paths);
+        assert_eq!(
+            rest,
+            json!({
+                "metadata": {"name": "n", "managedFields": []},
+                "spec": {"list": [], "other": [2], "none": []},
+                "status": {"managedFields": [3]},
+            })
+        );
+        put_back(&mut rest, aside);
+        assert_eq!(rest, object);
+        for odd in [json!(null), json!([]), json!({"metadata": 3, "spec": {"list": {}}})] {
+            let (rest, aside) = set_aside(&odd, paths);
+            assert_eq!((rest, aside), (odd, Vec::new()));
+        }
     }
 
     #[test]

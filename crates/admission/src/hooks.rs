@@ -146,7 +146,7 @@ pub fn concerned(phase: Phase, resource: (&str, &str), operation: Operation) -> 
     })
 }
 
-/// Runs the mutating hooks; the answer holds the object with defaults filled in.
+/// Runs the mutating hooks; the answer holds the object with defaults filled in, if one did so.
 pub fn mutate(request: &Request, environment: &dyn Environment) -> Result<Admitted, Status> {
     run_phase(Phase::Mutating, request, environment)
 }
@@ -159,7 +159,9 @@ pub fn validate(request: &Request, environment: &dyn Environment) -> Result<Admi
 /// Runs all hooks, for callers that have no schema validation in between.
 pub fn admit(request: &Request, environment: &dyn Environment) -> Result<Admitted, Status> {
     let mutated = mutate(request, environment)?;
-    validate(&Request { object: mutated.object, ..request.clone() }, environment)
+    let Some(object) = mutated.object else { return validate(request, environment) };
+    let admitted = validate(&request.about(object.clone()), environment)?;
+    Ok(Admitted { object: Some(object), ..admitted })
 }
 
 fn run_phase(
@@ -168,17 +170,17 @@ fn run_phase(
     environment: &dyn Environment,
 ) -> Result<Admitted, Status> {
     // Made by the first hook that changes the object; most requests meet one hook at most.
-    let mut current: Option<Request> = None;
+    let mut current: Option<Request<'_>> = None;
     let mut quota_uses = Vec::new();
     for hook in hooks().iter().filter(|hook| hook.phase == phase && hook.concerns(request)) {
         let verdict = hook
             .run(current.as_ref().unwrap_or(request), environment)
             .map_err(|denial| denial.to_status(hook.name))?;
         if let Some(object) = verdict.object {
-            current = Some(Request { object, ..request.without_object() });
+            current = Some(request.about(object));
         }
         quota_uses.extend(verdict.quota_uses);
     }
-    let object = current.map_or_else(|| request.object.clone(), |current| current.object);
+    let object = current.map(|current| current.object.into_owned());
     Ok(Admitted { object, warnings: Vec::new(), quota_uses })
 }

@@ -1,5 +1,7 @@
 //! What a hook is asked, what it may know besides, and what it answers.
 
+use std::borrow::Cow;
+
 use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::core::ResourceList;
 use karmada_api::features::Gates;
@@ -38,7 +40,7 @@ impl Operation {
 
 /// One write that wants to be admitted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct Request<'a> {
     pub kind: Gvk,
     pub resource: Gvr,
     /// Empty for the object itself; hooks never look at subresources.
@@ -47,24 +49,24 @@ pub struct Request {
     pub namespace: String,
     pub operation: Operation,
     /// The object as it would be stored; null on delete.
-    pub object: Value,
+    pub object: Cow<'a, Value>,
     /// The object as it is stored; null on create.
-    pub old_object: Value,
+    pub old_object: Cow<'a, Value>,
     pub dry_run: bool,
 }
 
-impl Request {
-    /// The same request about nothing yet.
-    pub(crate) fn without_object(&self) -> Self {
-        Self {
+impl Request<'_> {
+    /// The same request about another object.
+    pub(crate) fn about(&self, object: Value) -> Request<'_> {
+        Request {
             kind: self.kind.clone(),
             resource: self.resource.clone(),
             subresource: self.subresource.clone(),
             name: self.name.clone(),
             namespace: self.namespace.clone(),
             operation: self.operation,
-            object: Value::Null,
-            old_object: self.old_object.clone(),
+            object: Cow::Owned(object),
+            old_object: Cow::Borrowed(&*self.old_object),
             dry_run: self.dry_run,
         }
     }
@@ -142,7 +144,8 @@ pub struct Verdict {
 /// What all hooks together say to an admitted request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admitted {
-    pub object: Value,
+    /// The object with defaults filled in, if a hook mutated it.
+    pub object: Option<Value>,
     pub warnings: Vec<String>,
     pub quota_uses: Vec<QuotaUse>,
 }

@@ -1,5 +1,7 @@
 //! The hooks as webhooks: AdmissionReview in and out, and the objects that register them with an API server.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use karmada_api::labels;
@@ -170,7 +172,7 @@ fn collect_changes(before: &Value, after: &Value, path: String, patch: &mut Vec<
     }
 }
 
-impl Request {
+impl Request<'static> {
     /// Reads the request of an AdmissionReview.
     pub fn from_review(review: &Value) -> Result<Self, Denial> {
         let request = review
@@ -196,8 +198,8 @@ impl Request {
             name: text(&["name"]),
             namespace: text(&["namespace"]),
             operation,
-            object: request.get("object").cloned().unwrap_or_default(),
-            old_object: request.get("oldObject").cloned().unwrap_or_default(),
+            object: Cow::Owned(request.get("object").cloned().unwrap_or_default()),
+            old_object: Cow::Owned(request.get("oldObject").cloned().unwrap_or_default()),
             dry_run: request.bool_at(&["dryRun"]).unwrap_or_default(),
         })
     }

@@ -1,5 +1,7 @@
 //! Admission: hooks, the strategy of Clusters, conversion of bindings.
 
+use std::borrow::Cow;
+
 use karmada_admission::{Operation, Phase, Request, Settings, convert, hooks as all_hooks, review};
 use karmada_api::features::Gates;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
@@ -29,8 +31,8 @@ pub(crate) fn hooks(data: &[u8]) {
             name: object.name().to_owned(),
             namespace: object.namespace().to_owned(),
             operation,
-            object: object.clone(),
-            old_object: input["old"].clone(),
+            object: Cow::Owned(object.clone()),
+            old_object: Cow::Borrowed(&input["old"]),
             dry_run: false,
         };
         for operation in [Operation::Create, Operation::Update, Operation::Delete] {

@@ -1,6 +1,7 @@
 //! Karmada's admission inside the API server: the same functions that the webhook serves, and the
 //! conversion between the versions of a binding.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
@@ -62,7 +63,11 @@ impl Environment for Hooks {
     }
 }
 
-fn request(attributes: &Attributes, object: Value, old: Option<&Value>) -> admission::Request {
+fn request<'a>(
+    attributes: &Attributes,
+    object: &'a Value,
+    old: Option<&'a Value>,
+) -> admission::Request<'a> {
     let gvk = attributes.gvk.clone();
     admission::Request {
         resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
@@ -71,8 +76,8 @@ fn request(attributes: &Attributes, object: Value, old: Option<&Value>) -> admis
         name: attributes.name.clone(),
         namespace: attributes.namespace.clone(),
         operation: operation(attributes),
-        object,
-        old_object: old.cloned().unwrap_or(Value::Null),
+        object: Cow::Borrowed(object),
+        old_object: Cow::Borrowed(old.unwrap_or(&Value::Null)),
         dry_run: attributes.dry_run,
     }
 }
@@ -108,10 +113,10 @@ impl Admission for Hooks {
         {
             return Ok(Vec::new());
         }
-        // The object comes back changed, or the write is refused.
-        let request = request(attributes, std::mem::take(object), old);
-        let admitted = admission::mutate(&request, self)?;
-        *object = admitted.object;
+        let admitted = admission::mutate(&request(attributes, object, old), self)?;
+        if let Some(changed) = admitted.object {
+            *object = changed;
+        }
         Ok(admitted.warnings)
     }
 
@@ -124,7 +129,7 @@ impl Admission for Hooks {
         if !concerns(Phase::Validating, attributes, old) {
             return Ok(Vec::new());
         }
-        Ok(admission::validate(&request(attributes, object.clone(), old), self)?.warnings)
+        Ok(admission::validate(&request(attributes, object, old), self)?.warnings)
     }
 
     fn settle<'a>(
@@ -139,7 +144,7 @@ impl Admission for Hooks {
             if !quota::counts(attributes, &self.settings.gates) {
                 return Ok(());
             }
-            let request = request(attributes, object.clone(), old);
+            let request = request(attributes, object, old);
             let uses = admission::validate(&request, self)?.quota_uses;
             let known = self.quotas(&request.namespace);
             quota::charge(&server, &request, &self.settings.gates, uses, known).await

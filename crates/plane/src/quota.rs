@@ -29,7 +29,7 @@ pub(crate) fn counts(attributes: &Attributes, gates: &Gates) -> bool {
 /// their controller.
 pub(crate) async fn charge(
     server: &Handle,
-    request: &admission::Request,
+    request: &admission::Request<'_>,
     gates: &Gates,
     uses: Vec<QuotaUse>,
     known: Vec<FederatedResourceQuota>,
@@ -52,7 +52,7 @@ pub(crate) async fn charge(
 
 async fn charge_one(
     quotas: &Api,
-    request: &admission::Request,
+    request: &admission::Request<'_>,
     gates: &Gates,
     mut used: QuotaUse,
     mut quota: Option<FederatedResourceQuota>,

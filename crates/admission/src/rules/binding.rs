@@ -5,10 +5,12 @@ use karmada_api::config::DependentObjectReference;
 use karmada_api::features::Gate;
 use karmada_api::scopes::Binding;
 use karmada_api::work::{Component, ResourceBinding};
+use karmada_apimachinery::Value;
 use karmada_apimachinery::field::{FieldError, Path};
+use karmada_apimachinery::object::ObjectExt;
 
 use super::quota_enforcement;
-use crate::decode::{decode, encode};
+use crate::decode::{RECORD, check, decode, encode, put_back, set_aside};
 use crate::request::{Denial, Environment, Operation, Request, Verdict, refuse_any};
 
 /// Gives a new binding its permanent id.
@@ -16,25 +18,34 @@ pub(crate) fn mutate<B: Binding>(
     request: &Request,
     environment: &dyn Environment,
 ) -> Result<Verdict, Denial> {
-    let mut binding: B = decode(&request.object)?;
+    let (rest, aside) = set_aside(&request.object, &[RECORD]);
+    let mut binding: B = decode(&rest)?;
     if binding.permanent_id().is_empty() {
         binding.metadata_mut().labels.insert(B::PERMANENT_ID.to_owned(), environment.new_id());
     }
-    Ok(Verdict { object: Some(encode(&binding, &request.object)?), ..Verdict::default() })
+    let mut object = encode(&binding, &rest)?;
+    put_back(&mut object, aside);
+    Ok(Verdict { object: Some(object), ..Verdict::default() })
 }
 
 pub(crate) fn validate(
     request: &Request,
     environment: &dyn Environment,
 ) -> Result<Verdict, Denial> {
+    check::<ResourceBinding>(&request.object)?;
+    refuse_any(&check_dependencies(&request.object))?;
+    let gates = environment.gates();
+    let counts = gates.is_on(Gate::FederatedQuotaEnforcement);
+    if !counts && !gates.is_on(Gate::MultiplePodTemplatesScheduling) {
+        // Nobody else looks into the binding, so it need not be read.
+        return Ok(Verdict::default());
+    }
     let binding: ResourceBinding = decode(&request.object)?;
     let old: Option<ResourceBinding> = match request.operation {
         Operation::Update => Some(decode(&request.old_object)?),
         _ => None,
     };
-    refuse_any(&check_dependencies(&binding))?;
-    let gates = environment.gates();
-    let quota_uses = if gates.is_on(Gate::FederatedQuotaEnforcement) {
+    let quota_uses = if counts {
         quota_enforcement::admit(&binding, old.as_ref(), environment)?
     } else {
         Vec::new()
@@ -46,16 +57,14 @@ pub(crate) fn validate(
     Ok(Verdict { object: None, quota_uses })
 }
 
-fn check_dependencies(binding: &ResourceBinding) -> Vec<FieldError> {
-    let Some(text) = binding.metadata.annotations.get(annotations::DEPENDENCIES) else {
-        return Vec::new();
-    };
+fn check_dependencies(binding: &Value) -> Vec<FieldError> {
+    let Some(text) = binding.annotation(annotations::DEPENDENCIES) else { return Vec::new() };
     // Null is a list without entries.
     if serde_json::from_str::<Option<Vec<DependentObjectReference>>>(text).is_ok() {
         return Vec::new();
     }
     let path = Path::new("metadata").child("annotations").child(annotations::DEPENDENCIES);
-    vec![FieldError::invalid(&path, &**text, "annotation value must be a valid JSON")]
+    vec![FieldError::invalid(&path, text, "annotation value must be a valid JSON")]
 }
 
 fn check_components(components: &[Component], path: &Path) -> Vec<FieldError> {

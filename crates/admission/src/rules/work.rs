@@ -6,23 +6,29 @@ use karmada_api::work::Work;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt;
 
-use crate::decode::{decode, encode};
+use crate::decode::{RECORD, decode, encode, put_back, set_aside};
 use crate::request::{Denial, Environment, Request, Verdict};
 use crate::show::go_text;
 
+const MANIFESTS: &[&str] = &["spec", "workload", "manifests"];
+
 pub(crate) fn mutate(request: &Request, environment: &dyn Environment) -> Result<Verdict, Denial> {
-    let mut work: Work = decode(&request.object)?;
+    let (rest, mut aside) = set_aside(&request.object, &[MANIFESTS, RECORD]);
+    let mut work: Work = decode(&rest)?;
     let labels = &mut work.metadata.labels;
     if labels.get(WORK_PERMANENT_ID).is_none_or(String::is_empty) {
         labels.insert(WORK_PERMANENT_ID.to_owned(), environment.new_id());
     }
     let id = labels.get(WORK_PERMANENT_ID).cloned().unwrap_or_default();
-    for manifest_object in &mut work.spec.workload.manifests {
+    let manifests = aside.iter_mut().filter(|(path, _)| *path == MANIFESTS);
+    for manifest_object in manifests.flat_map(|(_, manifests)| manifests) {
         check_manifest(manifest_object)?;
         manifest::prune(manifest_object);
         manifest::stamp(manifest_object, Some(&id));
     }
-    Ok(Verdict { object: Some(encode(&work, &request.object)?), ..Verdict::default() })
+    let mut object = encode(&work, &rest)?;
+    put_back(&mut object, aside);
+    Ok(Verdict { object: Some(object), ..Verdict::default() })
 }
 
 fn check_manifest(manifest: &Value) -> Result<(), Denial> {

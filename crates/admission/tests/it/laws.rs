@@ -1,5 +1,7 @@
 //! Laws of the hooks: no input makes them panic, and defaulting twice changes nothing more.
 
+use std::borrow::Cow;
+
 use karmada_admission::{Operation, Phase, Request, Settings, convert, hooks, review};
 use karmada_api::crd::crds;
 use karmada_api::features::Gates;
@@ -106,7 +108,7 @@ fn objects(seed: u64) -> Vec<(Value, Gvr)> {
         .collect()
 }
 
-fn request(object: &Value, resource: &Gvr, operation: Operation) -> Request {
+fn request<'a>(object: &'a Value, resource: &Gvr, operation: Operation) -> Request<'a> {
     Request {
         kind: Gvk::new(&*resource.group, &*resource.version, object.kind()),
         resource: resource.clone(),
@@ -114,8 +116,8 @@ fn request(object: &Value, resource: &Gvr, operation: Operation) -> Request {
         name: "n".into(),
         namespace: "ns".into(),
         operation,
-        object: object.clone(),
-        old_object: object.clone(),
+        object: Cow::Borrowed(object),
+        old_object: Cow::Borrowed(object),
         dry_run: false,
     }
 }

@@ -1,6 +1,7 @@
 //! A stand-in for the API server around the admission functions: it keeps objects in a map and puts writes
 //! through shape, defaults, hooks and schema in the order in which a real one does.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -242,7 +243,7 @@ impl Plane {
         operation: Operation,
         object: Value,
         old_object: Value,
-    ) -> Request {
+    ) -> Request<'static> {
         let shown = if object.is_null() { &old_object } else { &object };
         Request {
             kind: Gvk::new(&*target.group, &*target.version, shown.kind()),
@@ -251,8 +252,8 @@ impl Plane {
             name: shown.name().to_owned(),
             namespace: target.namespace.clone(),
             operation,
-            object,
-            old_object,
+            object: Cow::Owned(object),
+            old_object: Cow::Owned(old_object),
             dry_run: target.dry_run,
         }
     }
@@ -289,7 +290,8 @@ impl Plane {
         drop_nulls(&mut object, schema);
         default(&mut object, schema);
         let request = self.request(target, operation, object, old.clone());
-        let Admitted { mut object, .. } = mutate(&request, self)?;
+        let Admitted { object, .. } = mutate(&request, self)?;
+        let mut object = object.unwrap_or_else(|| request.object.into_owned());
         default(&mut object, schema);
         let errors = match operation {
             Operation::Create => {

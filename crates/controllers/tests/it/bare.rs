@@ -1,6 +1,7 @@
 //! A control plane in memory without members: API server, admission, the controllers every API needs
 //! and those of Karmada that cannot be switched off, all on virtual time.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -55,7 +56,11 @@ impl Environment for Hooks {
     }
 }
 
-fn request(attributes: &Attributes, object: &Value, old: Option<&Value>) -> admission::Request {
+fn request<'a>(
+    attributes: &Attributes,
+    object: &'a Value,
+    old: Option<&'a Value>,
+) -> admission::Request<'a> {
     let gvk = attributes.gvk.clone();
     admission::Request {
         resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
@@ -69,8 +74,8 @@ fn request(attributes: &Attributes, object: &Value, old: Option<&Value>) -> admi
             Operation::Delete => admission::Operation::Delete,
             Operation::Connect => admission::Operation::Connect,
         },
-        object: object.clone(),
-        old_object: old.cloned().unwrap_or(Value::Null),
+        object: Cow::Borrowed(object),
+        old_object: Cow::Borrowed(old.unwrap_or(&Value::Null)),
         dry_run: attributes.dry_run,
     }
 }
@@ -86,7 +91,10 @@ impl Admission for Hooks {
             && attributes.gvk.group.ends_with("karmada.io")
             && attributes.operation != Operation::Delete
         {
-            *object = admission::mutate(&request(attributes, object, old), self)?.object;
+            let admitted = admission::mutate(&request(attributes, object, old), self)?;
+            if let Some(changed) = admitted.object {
+                *object = changed;
+            }
         }
         Ok(Vec::new())
     }

@@ -1,5 +1,6 @@
 //! A control plane in memory with simulated members, and what tests ask of it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -78,11 +79,13 @@ impl Admission for Hooks {
                 Operation::Create => admission::Operation::Create,
                 _ => admission::Operation::Update,
             },
-            object: object.clone(),
-            old_object: old.cloned().unwrap_or(Value::Null),
+            object: Cow::Borrowed(object),
+            old_object: Cow::Borrowed(old.unwrap_or(&Value::Null)),
             dry_run: false,
         };
-        *object = admission::mutate(&request, self)?.object;
+        if let Some(changed) = admission::mutate(&request, self)?.object {
+            *object = changed;
+        }
         Ok(Vec::new())
     }
 }

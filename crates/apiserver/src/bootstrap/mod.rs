@@ -12,6 +12,7 @@ use karmada_apimachinery::{Value, json};
 use tokio::time::Instant;
 
 use crate::auth::bootstrap::{self as policy, Change};
+use crate::cache::StoredObject;
 use crate::config::Role;
 use crate::http::query::encode_percent;
 use crate::internal;
@@ -99,14 +100,22 @@ fn failed(object: &Value, code: u16, answer: &Value) -> Error {
     Error::Bootstrap(format!("{} {}: {code} {message}", object.kind(), object.name()))
 }
 
+/// The stored object of that name. The caches have just read the store, so nobody needs to be asked.
+fn stored(state: &State, object: &Value) -> Option<Arc<StoredObject>> {
+    let snapshot = state.registry.snapshot();
+    let cache = &snapshot.find_kind(&object.gvk())?.storage.as_ref()?.cache;
+    match object.namespace() {
+        "" => cache.get(object.name()),
+        namespace => cache.get(&format!("{namespace}/{}", object.name())),
+    }
+}
+
 /// Creates an object unless it is there.
 async fn ensure(state: &Arc<State>, object: &Value) -> Result<(), Error> {
-    let Some(collection) = collection(state, object) else { return Ok(()) };
-    let path = format!("{collection}/{}", encode_percent(object.name()));
-    let (code, _) = send(state, Method::GET, &path, None).await;
-    if code == 200 {
+    if stored(state, object).is_some() {
         return Ok(());
     }
+    let Some(collection) = collection(state, object) else { return Ok(()) };
     let (code, answer) = send(state, Method::POST, &collection, Some(object)).await;
     if code == 201 || code == 409 { Ok(()) } else { Err(failed(object, code, &answer)) }
 }
@@ -131,8 +140,7 @@ async fn publish(state: &Arc<State>, object: &Value) -> Result<(), Error> {
 async fn reconcile_policy(state: &Arc<State>, expected: &Value) -> Result<(), Error> {
     let Some(collection) = collection(state, expected) else { return Ok(()) };
     let path = format!("{collection}/{}", encode_percent(expected.name()));
-    let (code, stored) = send(state, Method::GET, &path, None).await;
-    let stored = (code == 200).then_some(stored);
+    let stored = stored(state, expected).map(|stored| stored.to_value());
     let (code, answer) = match policy::reconcile(stored.as_ref(), expected) {
         Change::Keep => return Ok(()),
         Change::Create(object) => send(state, Method::POST, &collection, Some(&object)).await,

@@ -51,8 +51,17 @@ pub(super) fn start(plane: &Plane) {
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(role) = ctx.roles.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    let roles: Vec<Value> = ctx.roles.cache().list().iter().map(|role| role.value()).collect();
-    let Some(rules) = aggregate(&role.value(), &roles) else { return Ok(Action::AwaitChange) };
+    let role = role.value();
+    // Few of all roles are chosen; only those are read as a whole.
+    let chosen: Vec<Vec<Value>> = selectors(&role)
+        .iter()
+        .map(|selector| {
+            let all = ctx.roles.cache().list();
+            let chosen = all.iter().filter(|other| selector.matches_map(&other.meta().labels));
+            chosen.map(|other| other.value()).collect()
+        })
+        .collect();
+    let Some(rules) = aggregate(&role, &chosen) else { return Ok(Action::AwaitChange) };
     let wanted = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": key.name}, "rules": rules});
     let applied = ctx.client.api(&ctx.gvr).apply(&wanted, MANAGER).await;
@@ -60,21 +69,21 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     Ok(Action::AwaitChange)
 }
 
-/// Returns the rules an aggregated role should have; nothing if it has them. `roles` are in the
-/// order of their names.
-fn aggregate(role: &Value, roles: &[Value]) -> Option<Vec<Value>> {
+fn selectors(role: &Value) -> Vec<LabelSelector> {
+    let selectors = role.list_at(&["aggregationRule", "clusterRoleSelectors"]).iter();
+    // The server lets no selector in that cannot be read.
+    selectors.filter_map(|selector| LabelSelector::from_object(Some(selector)).ok()).collect()
+}
+
+/// Returns the rules an aggregated role should have; nothing if it has them. `chosen` are the roles
+/// each of its selectors matches, in the order of their names.
+fn aggregate(role: &Value, chosen: &[Vec<Value>]) -> Option<Vec<Value>> {
     role.map_at(&["aggregationRule"])?;
     let mut rules: Vec<Value> = Vec::new();
-    for selector in role.list_at(&["aggregationRule", "clusterRoleSelectors"]) {
-        // The server lets no selector in that cannot be read.
-        let Ok(selector) = LabelSelector::from_object(Some(selector)) else { continue };
-        let chosen = roles.iter().filter(|other| other.name() != role.name());
-        for other in chosen.filter(|other| selector.matches_object(other)) {
-            for rule in other.list_at(&["rules"]) {
-                if !rules.contains(rule) {
-                    rules.push(rule.clone());
-                }
-            }
+    let others = chosen.iter().flatten().filter(|other| other.name() != role.name());
+    for rule in others.flat_map(|other| other.list_at(&["rules"])) {
+        if !rules.contains(rule) {
+            rules.push(rule.clone());
         }
     }
     (rules != role.list_at(&["rules"])).then_some(rules)
@@ -100,11 +109,17 @@ mod tests {
             role("b", json!({"to": "edit"}), &["create", "get"]),
             role("c", json!({}), &["escalate"]),
         ];
-        let rules = aggregate(&admin, &roles).unwrap();
+        let chosen: Vec<Vec<Value>> = selectors(&admin)
+            .iter()
+            .map(|selector| {
+                roles.iter().filter(|role| selector.matches_object(role)).cloned().collect()
+            })
+            .collect();
+        let rules = aggregate(&admin, &chosen).unwrap();
         let verbs: Vec<_> = rules.iter().map(|rule| rule["verbs"][0].as_str().unwrap()).collect();
         assert_eq!(verbs, ["create", "get", "list"]);
         admin["rules"] = rules.into();
-        assert_eq!(aggregate(&admin, &roles), None, "nothing is written twice");
-        assert_eq!(aggregate(&roles[1], &roles), None, "a plain role is left alone");
+        assert_eq!(aggregate(&admin, &chosen), None, "nothing is written twice");
+        assert_eq!(aggregate(&roles[1], &chosen), None, "a plain role is left alone");
     }
 }

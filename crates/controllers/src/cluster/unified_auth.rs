@@ -23,6 +23,10 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const RECHECK: Duration = Duration::from_millis(200);
 /// ClusterRoleBindings by the role they grant.
 const BY_ROLE: &str = "unified-auth/role";
+/// ClusterRoles by the clusters they let through to; [`ALL`] for those that name none.
+const BY_REACH: &str = "unified-auth/reach";
+/// No cluster has this name.
+const ALL: &str = "*";
 
 #[derive(Debug, thiserror::Error)]
 #[error("sync the impersonation config of {cluster}")]
@@ -46,6 +50,11 @@ pub(crate) fn start(context: &Context) {
     let bindings = context.informers.all(&Gvr::new(RBAC, "v1", "clusterrolebindings"));
     let works = context.informers.all(&works_gvr());
     bindings.cache().add_index(BY_ROLE, |binding| vec![role_of(binding)]);
+    roles.cache().add_index(BY_REACH, |role| match reach_of(role) {
+        Reach::None => Vec::new(),
+        Reach::Some(clusters) => clusters.into_iter().collect(),
+        Reach::All => vec![ALL.to_owned()],
+    });
     let controller = context.controller("unified-auth-controller");
     let queue = controller.queue().clone();
     context.keep(clusters.subscribe(move |change| {
@@ -112,14 +121,6 @@ impl Reach {
         }
     }
 
-    fn includes(&self, cluster: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Some(clusters) => clusters.contains(cluster),
-            Self::All => true,
-        }
-    }
-
     fn add_to(&self, queue: &karmada_runtime::Queue<ObjectKey>, clusters: &Informer) {
         match self {
             Self::None => {}
@@ -182,10 +183,8 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
 /// What the impersonator may do in the cluster.
 fn rules(cluster: &str, ctx: &Ctx) -> Vec<Value> {
     let mut subjects: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for role in ctx.roles.cache().list() {
-        if !reach_of(&role).includes(cluster) {
-            continue;
-        }
+    let roles = [ALL, cluster].map(|reach| ctx.roles.cache().by_index(BY_REACH, reach));
+    for role in roles.iter().flatten() {
         for binding in ctx.bindings.cache().by_index(BY_ROLE, role.name()) {
             for subject in binding.value().list_at(&["subjects"]) {
                 let resource = match subject.str_at(&["kind"]) {

@@ -68,6 +68,19 @@ impl Snapshot {
     }
 }
 
+/// What was known at one time. Equal to another as long as nothing was read that differs, by
+/// whomever.
+#[derive(Clone)]
+pub struct Edition(Arc<Snapshot>);
+
+impl PartialEq for Edition {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Edition {}
+
 /// Knows the resources of a server. Clones share what is known.
 #[derive(Clone)]
 pub struct Discovery {
@@ -93,12 +106,18 @@ impl Discovery {
         Ok(snapshot)
     }
 
-    /// Reads everything anew; false if nothing has changed since it was last read.
-    pub async fn refresh(&self) -> Result<bool> {
+    /// Reads everything anew. Clones may do so too: whoever wants to know whether anything changed
+    /// compares the edition with the one it looked at.
+    pub async fn refresh(&self) -> Result<Edition> {
         let before = self.known.read().await.clone();
-        let Some(snapshot) = self.read(before.as_deref()).await? else { return Ok(false) };
-        *self.known.write().await = Some(Arc::new(snapshot));
-        Ok(true)
+        match (self.read(before.as_deref()).await?, before) {
+            (None, Some(before)) => Ok(Edition(before)),
+            (read, _) => {
+                let snapshot = Arc::new(read.unwrap_or_default());
+                *self.known.write().await = Some(snapshot.clone());
+                Ok(Edition(snapshot))
+            }
+        }
     }
 
     /// Returns all resources, the preferred version of each group first.

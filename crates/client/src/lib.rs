@@ -21,7 +21,7 @@ pub use api::{
     Api, DeleteOptions, List, ListOptions, Patch, PatchOptions, Propagation, WatchOptions,
 };
 pub use connect::{Client, Warden};
-pub use discovery::{ApiResource, Discovery};
+pub use discovery::{ApiResource, Discovery, Edition};
 pub use error::{ApiError, Error, Result};
 pub use object::{Meta, Object, OwnerReference};
 pub use watch::{WatchEvent, WatchStream};

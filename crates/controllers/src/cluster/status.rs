@@ -13,7 +13,7 @@ use karmada_api::finalizers;
 use karmada_api::meta::{Condition, set_condition};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_client::{Client, Object};
+use karmada_client::{Client, Edition, Object};
 use karmada_runtime::{Backoff, Change, Informer, ObjectKey, Shutdown, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -124,8 +124,8 @@ struct Watch {
     name: String,
     dampener: Dampener,
     count: Option<Count>,
-    /// The APIs as they were read last, and of which connection.
-    apis: Option<(Arc<Member>, Apis)>,
+    /// The APIs as they were read last, and what they were read from.
+    apis: Option<(Edition, Apis)>,
     backoff: Backoff,
     metrics: ClusterMetrics,
 }
@@ -292,22 +292,20 @@ struct Apis {
     failed: Vec<String>,
 }
 
-async fn read_apis(member: &Arc<Member>, last: &mut Option<(Arc<Member>, Apis)>) -> Option<Apis> {
-    let known = last.as_ref().filter(|(of, _)| Arc::ptr_eq(of, member)).map(|(_, apis)| apis);
+async fn read_apis(member: &Member, last: &mut Option<(Edition, Apis)>) -> Option<Apis> {
     let read = async {
-        let changed = member.discovery.refresh().await?;
-        if !changed && known.is_some() {
-            return Ok(None);
+        // Others read anew too, when they miss a kind: what changed may not have changed just now.
+        let edition = member.discovery.refresh().await?;
+        if let Some((_, apis)) = last.as_ref().filter(|(seen, _)| *seen == edition) {
+            return Ok(Err(apis.clone()));
         }
-        Ok::<_, karmada_client::Error>(Some((
-            member.discovery.resources().await?,
-            member.discovery.preferred().await?.1,
-        )))
+        let read = (member.discovery.resources().await?, member.discovery.preferred().await?.1);
+        Ok(Ok((edition, read)))
     };
-    let (resources, failed) = match read.await {
-        Ok(Some(read)) => read,
-        Ok(None) => return known.cloned(),
-        Err(error) => {
+    let (edition, (resources, failed)) = match read.await {
+        Ok(Ok(read)) => read,
+        Ok(Err(known)) => return Some(known),
+        Err::<_, karmada_client::Error>(error) => {
             tracing::warn!(cluster = member.name, %error, "read the APIs of the cluster");
             return None;
         }
@@ -323,7 +321,7 @@ async fn read_apis(member: &Arc<Member>, last: &mut Option<(Arc<Member>, Apis)>)
     });
     let failed = failed.into_iter().map(|(version, _)| version.to_string());
     let apis = Apis { found: found.collect(), failed: failed.collect() };
-    *last = Some((member.clone(), apis.clone()));
+    *last = Some((edition, apis.clone()));
     Some(apis)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_apimachinery::gvk::{GroupVersion, Gvr};
-use karmada_client::{ApiResource, Discovery};
+use karmada_client::{ApiResource, Discovery, Edition};
 use karmada_runtime::{Change, Informer, InformerSpec, Informers, Queue, Subscription};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -30,6 +30,8 @@ pub(super) struct Monitor {
     graph: Arc<RwLock<Graph>>,
     look: Queue<String>,
     followed: BTreeMap<Gvr, (Arc<Informer>, Subscription)>,
+    /// What is followed now was read from this.
+    seen: Option<Edition>,
     definitions: Arc<Notify>,
     _definitions: Vec<Subscription>,
 }
@@ -53,6 +55,7 @@ impl Monitor {
             graph,
             look,
             followed: BTreeMap::new(),
+            seen: None,
             definitions,
             _definitions: subscriptions,
         }
@@ -87,12 +90,16 @@ impl Monitor {
 
     async fn sync(&mut self) -> bool {
         let read = async {
-            self.discovery.refresh().await?;
-            self.discovery.preferred().await
+            let edition = self.discovery.refresh().await?;
+            if self.seen.as_ref() == Some(&edition) {
+                return Ok(None);
+            }
+            Ok(Some((edition, self.discovery.preferred().await?)))
         };
-        let (resources, failed) = match read.await {
-            Ok(read) => read,
-            Err(error) => {
+        let (edition, (resources, failed)) = match read.await {
+            Ok(Some(read)) => read,
+            Ok(None) => return true,
+            Err::<_, karmada_client::Error>(error) => {
                 warn!(%error, "the kinds to follow could not be read");
                 return false;
             }
@@ -126,6 +133,7 @@ impl Monitor {
                 self.followed.insert(gvr, followed);
             }
         }
+        self.seen = Some(edition);
         true
     }
 

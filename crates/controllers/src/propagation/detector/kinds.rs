@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use karmada_api::labels;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
-use karmada_client::{ApiResource, Discovery, Object};
+use karmada_client::{ApiResource, Discovery, Edition, Object};
 use karmada_runtime::{
     Change, Informer, InformerSpec, Informers, Manager, ObjectKey, Subscription,
 };
@@ -48,6 +48,8 @@ struct Inner {
     served: RwLock<BTreeMap<Gvk, Kind>>,
     /// Every informer ever asked for. One whose kind is gone waits for it to come back.
     followed: RwLock<BTreeMap<Gvr, (Kind, Subscription)>>,
+    /// What is served was read from this.
+    seen: RwLock<Option<Edition>>,
     handler: Handler,
 }
 
@@ -64,6 +66,7 @@ impl Kinds {
             skipped,
             served: RwLock::default(),
             followed: RwLock::default(),
+            seen: RwLock::default(),
             handler: Arc::new(handler),
         };
         Self { inner: Arc::new(inner) }
@@ -120,12 +123,16 @@ impl Kinds {
     /// Returns false if the server could not be asked.
     async fn sync(&self) -> bool {
         let read = async {
-            self.inner.discovery.refresh().await?;
-            self.inner.discovery.preferred().await
+            let edition = self.inner.discovery.refresh().await?;
+            if self.inner.seen.read().as_ref() == Some(&edition) {
+                return Ok(None);
+            }
+            Ok(Some((edition, self.inner.discovery.preferred().await?)))
         };
-        let (resources, failed) = match read.await {
-            Ok(read) => read,
-            Err(error) => {
+        let (edition, (resources, failed)) = match read.await {
+            Ok(Some(read)) => read,
+            Ok(None) => return true,
+            Err::<_, karmada_client::Error>(error) => {
                 warn!(%error, "the kinds to propagate could not be read");
                 return false;
             }
@@ -149,6 +156,7 @@ impl Kinds {
             }
         }
         *known = served;
+        *self.inner.seen.write() = Some(edition);
         true
     }
 

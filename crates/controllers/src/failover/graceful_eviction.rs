@@ -123,7 +123,10 @@ fn assess<B: Binding>(binding: &B, is_replaced: bool, now: Time, timeout: Durati
     for task in &binding.spec().graceful_eviction_tasks {
         let mut task = task.clone();
         let is_new = task.creation_timestamp.is_none();
-        let began = *task.creation_timestamp.get_or_insert(now);
+        // One that begins later than now is from before the clock was set back: it is counted from
+        // now, or it would stay until the clock is there again.
+        let began = task.creation_timestamp.filter(|began| *began <= now).unwrap_or(now);
+        task.creation_timestamp = Some(began);
         let grace = task.grace_period_seconds.and_then(|grace| u64::try_from(grace).ok());
         let grace = grace.map_or(timeout, Duration::from_secs);
         let gone = Duration::try_from(now.0.duration_since(began.0)).unwrap_or_default();
@@ -240,6 +243,17 @@ mod tests {
         let began = plan.kept[0].creation_timestamp.unwrap();
         assert_eq!(began, Time("2026-01-01T12:02:00Z".parse().unwrap()));
         assert_eq!(plan.recheck_in, Some(Duration::from_secs(600)));
+    }
+
+    #[test]
+    fn a_task_from_before_the_clock_was_set_back_is_counted_from_now() {
+        let later = task(json!({"creationTimestamp": "2026-01-01T14:00:00Z"}));
+        let mut binding = binding(later, "Unhealthy", 3);
+        let plan = assess_at_two_past(&binding);
+        assert_eq!(plan.recheck_in, Some(Duration::from_secs(600)));
+        binding.spec.graceful_eviction_tasks = plan.kept;
+        let then = Time("2026-01-01T12:12:00Z".parse().unwrap());
+        assert_eq!(assess(&binding, false, then, Duration::from_secs(600)).evicted, ["m1"]);
     }
 
     /// Row 7 of the quirk register: matched.

@@ -15,3 +15,7 @@ mod pull;
 mod remains;
 mod seeds;
 mod travels;
+
+/// The one the program has: thousands of stories are told with it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

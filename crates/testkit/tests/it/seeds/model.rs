@@ -285,6 +285,9 @@ pub(crate) fn taint_policy() -> Value {
     })
 }
 
+/// A taint says in whole seconds since when it is there, so it may seem to be there for so much longer.
+const WHOLE: u64 = 1000;
+
 /// When which clusters could have had taints that expel.
 #[derive(Debug, Default)]
 pub(crate) struct Taints {
@@ -326,9 +329,9 @@ impl Taints {
                 Some(Some(seconds)) if !self.jumped => seconds * 1000,
                 _ => 0,
             };
-            spans
-                .iter()
-                .any(|(start, end)| start + patience <= to && end.is_none_or(|end| end >= from))
+            spans.iter().any(|(start, end)| {
+                (start + patience).saturating_sub(WHOLE) <= to && end.is_none_or(|end| end >= from)
+            })
         })
     }
 }

@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
 use http::{Method, Request, Response, StatusCode};
@@ -198,4 +199,20 @@ async fn discovery_reads_both_forms_alike() {
         let unknown = Gvk::new("x.io", "v2", "Unknown");
         assert_eq!(discovery.resource_of(&unknown).await.unwrap(), None);
     }
+}
+
+#[tokio::test]
+async fn what_another_reader_met_first_is_still_news() {
+    let grown = Arc::new(AtomicBool::new(false));
+    let grows = grown.clone();
+    let discovery = Discovery::new(client(move |_, path, _| {
+        let more = path == "/apis" && grows.load(Ordering::Relaxed);
+        if more { (200, aggregated(path).1.replace("x.io", "y.io")) } else { aggregated(path) }
+    }));
+    let seen = discovery.refresh().await.unwrap();
+    assert!(discovery.refresh().await.unwrap() == seen);
+    grown.store(true, Ordering::Relaxed);
+    let thing = Gvk::new("y.io", "v2", "Thing");
+    assert!(discovery.clone().resource_of(&thing).await.unwrap().is_some());
+    assert!(discovery.refresh().await.unwrap() != seen);
 }

@@ -135,6 +135,28 @@ async fn a_replacement_that_never_gets_healthy_is_waited_for_until_the_time_is_o
     world.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_keeps_nobody_out_of_a_cluster_that_is_well_again() {
+    let mut options = options(312);
+    options.controllers.graceful_eviction_timeout = seconds(300);
+    let world = World::start(options, 1).await;
+    world.apply(&deployment("web", 2)).await;
+    let one = "\nplacement: {clusterAffinity: {clusterNames: [m1]}}";
+    world.apply(&deployment_policy("web", one)).await;
+    eventually_placed(&world, "web-deployment", "m1:2").await;
+    world.advance(seconds(30)).await;
+    taint(&world, "m1", Some("NoExecute")).await;
+    world.advance(seconds(60)).await;
+    assert_eq!(tasks(&world, "web-deployment").await, ["m1"]);
+    world.clock.jump(jiff::SignedDuration::from_hours(-2));
+    taint(&world, "m1", None).await;
+    // The time of the eviction at most twice: once as it was begun, once as it is counted anew.
+    world.advance(seconds(660)).await;
+    assert_eq!(tasks(&world, "web-deployment").await, [""; 0]);
+    assert_eq!(placed(&world, "web-deployment").await, "m1:2", "{}", world.trace());
+    world.stop().await;
+}
+
 /// Row 18 of the quirk register: the taint outlives its policy.
 #[tokio::test(start_paused = true)]
 async fn a_lost_cluster_is_left_as_its_taint_policy_says() {

@@ -35,7 +35,7 @@ pub fn convert(object: &Value, to: &str) -> Result<Value, String> {
 fn through<From: Kind, To: Kind + for<'a> std::convert::From<&'a From>>(
     object: &Value,
 ) -> Result<Value, String> {
-    let source: From = From::from_value(object.clone()).map_err(|e| e.to_string())?;
+    let source: From = From::from_value(object).map_err(|e| e.to_string())?;
     To::from(&source).to_value().map_err(|e| e.to_string())
 }
 

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 64;
 /// Reads an object of kind `K`.
 pub(crate) fn decode<K: Kind>(object: &Value) -> Result<K, Denial> {
     check::<K>(object)?;
-    K::from_value(object.clone()).map_err(|error| Denial::unreadable(error.to_string()))
+    K::from_value(object).map_err(|error| Denial::unreadable(error.to_string()))
 }
 
 /// Refuses an object whose fields are not of the types of kind `K`.

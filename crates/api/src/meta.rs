@@ -147,8 +147,17 @@ pub trait Kind:
     fn metadata(&self) -> &ObjectMeta;
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
-    /// Reads a tree. Like writing one, it is compiled once, here.
-    fn from_value(value: Value) -> serde_json::Result<Self>;
+    /// Reads a tree by way of its text: reading both would be compiled twice, and half of this crate is that.
+    fn from_value(value: &Value) -> serde_json::Result<Self> {
+        Self::from_text(&serde_json::to_vec(value)?).map_err(|error| {
+            // A place in a text that nobody sees would mean nothing.
+            let message = error.to_string();
+            let end = message.rfind(" at line ").unwrap_or(message.len());
+            serde::de::Error::custom(&message[..end])
+        })
+    }
+
+    /// Writes a tree. It is compiled once, here.
     fn to_value(&self) -> serde_json::Result<Value>;
 
     fn api_version() -> String {
@@ -192,10 +201,6 @@ macro_rules! kinds {
             }
             fn metadata_mut(&mut self) -> &mut $crate::meta::ObjectMeta {
                 &mut self.metadata
-            }
-            #[inline(never)]
-            fn from_value(value: karmada_apimachinery::Value) -> serde_json::Result<Self> {
-                serde_json::from_value(value)
             }
             #[inline(never)]
             fn to_value(&self) -> serde_json::Result<karmada_apimachinery::Value> {

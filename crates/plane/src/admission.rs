@@ -36,7 +36,7 @@ impl Hooks {
     fn stored<K: Kind>(&self, namespace: Option<&str>) -> Vec<K> {
         let Some(objects) = self.objects.get() else { return Vec::new() };
         let resource = GroupResource::new(K::GROUP, K::PLURAL);
-        let read = |object: &Arc<Value>| K::from_value((**object).clone()).ok();
+        let read = |object: &Arc<Value>| K::from_value(object).ok();
         objects.list(&resource, namespace).iter().filter_map(read).collect()
     }
 }

@@ -150,7 +150,7 @@ impl KindRules for Clusters {
 struct Registries;
 
 fn read_registry(object: &Value) -> Result<ResourceRegistry, String> {
-    ResourceRegistry::from_value(object.clone()).map_err(|error| error.to_string())
+    ResourceRegistry::from_value(object).map_err(|error| error.to_string())
 }
 
 impl KindRules for Registries {

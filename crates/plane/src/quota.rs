@@ -92,6 +92,6 @@ async fn write(quotas: &Api, quota: &FederatedResourceQuota) -> Result<(), Error
 async fn read(quotas: &Api, name: &str) -> Result<Option<FederatedResourceQuota>, Status> {
     let found = quotas.find(name).await.map_err(Status::internal)?;
     found
-        .map(|object| FederatedResourceQuota::from_value(object).map_err(Status::internal))
+        .map(|object| FederatedResourceQuota::from_value(&object).map_err(Status::internal))
         .transpose()
 }

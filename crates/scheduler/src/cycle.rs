@@ -313,7 +313,7 @@ pub(crate) async fn fetch<B: Binding>(lane: &Lane<B>, key: &ObjectKey) -> Result
 
 pub(crate) fn parse<B: Binding>(value: karmada_apimachinery::Value) -> Result<Arc<B>, Error> {
     let attempt = format!("read a {}", B::KIND);
-    B::from_value(value).map(Arc::new).map_err(|source| Error::Decode { attempt, source })
+    B::from_value(&value).map(Arc::new).map_err(|source| Error::Decode { attempt, source })
 }
 
 /// Whether there is nothing left to schedule.

@@ -162,7 +162,7 @@ pub(crate) fn assess(evidence: &Evidence) -> Result<Report> {
 }
 
 fn read<T: Kind>(value: &Value) -> Result<T> {
-    T::from_value(value.clone()).map_err(|error| {
+    T::from_value(value).map_err(|error| {
         Error::Message(format!("understand {} {}: {error}", value.kind(), value.name()))
     })
 }

@@ -63,7 +63,7 @@ async fn update_status(
         None => api.get(name).await?,
     };
     for attempt in 1.. {
-        let Ok(before) = Cluster::from_value(stored.clone()) else { return Ok(()) };
+        let Ok(before) = Cluster::from_value(&stored) else { return Ok(()) };
         let mut after = before.clone();
         change(&mut after);
         if after.status == before.status {

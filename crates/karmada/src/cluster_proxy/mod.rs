@@ -67,7 +67,7 @@ impl Connect for Proxy {
                 ("*", _) => fan_out::answer(&proxy, connection).await,
                 (name, None) => Err(Status::not_found(&clusters(), name)),
                 (_, Some(object)) => {
-                    let cluster = Cluster::from_value(object.clone())
+                    let cluster = Cluster::from_value(object)
                         .map_err(|error| Status::internal(format!("read the cluster: {error}")))?;
                     proxy.forward(&cluster, connection).await
                 }
@@ -135,7 +135,7 @@ impl Proxy {
     pub(crate) fn cluster(&self, name: &str) -> Result<Cluster, Status> {
         let found = self.handle.objects().get(&clusters(), "", name);
         let found = found.ok_or_else(|| Status::not_found(&clusters(), name))?;
-        Cluster::from_value((*found).clone())
+        Cluster::from_value(&found)
             .map_err(|error| Status::internal(format!("read the cluster: {error}")))
     }
 
@@ -213,7 +213,7 @@ impl Proxy {
 
     fn clusters(&self) -> Vec<Cluster> {
         let found = self.handle.objects().list(&clusters(), None).into_iter();
-        found.filter_map(|cluster| Cluster::from_value((*cluster).clone()).ok()).collect()
+        found.filter_map(|cluster| Cluster::from_value(&cluster).ok()).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use karmada_apimachinery::{Value, json};
 use crate::plane::{Plane, divided, outcome, plain};
 
 fn read(binding: Value) -> ResourceBinding {
-    ResourceBinding::from_value(binding).unwrap()
+    ResourceBinding::from_value(&binding).unwrap()
 }
 
 /// Makes a binding as whoever asks the scheduler before does.

@@ -117,7 +117,7 @@ impl Ctx {
                     if found.is_none() && existing.is_none() {
                         return Err(Error::Attach(error));
                     }
-                    existing = found.map(ResourceBinding::from_value).transpose()?;
+                    existing = found.as_ref().map(ResourceBinding::from_value).transpose()?;
                 }
                 Err(error) => return Err(Error::Attach(error)),
             }
@@ -150,7 +150,7 @@ impl Ctx {
                 Ok(_) => return Ok(true),
                 Err(error) if error.is_conflict() || error.is_not_found() => {
                     let found = api.find(attached.name()).await.map_err(Error::List)?;
-                    existing = found.map(ResourceBinding::from_value).transpose()?;
+                    existing = found.as_ref().map(ResourceBinding::from_value).transpose()?;
                 }
                 Err(error) => return Err(Error::Attach(error)),
             }

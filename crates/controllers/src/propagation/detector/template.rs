@@ -342,7 +342,7 @@ impl Detector {
                         // The namespace is not there (any more).
                         return Err(Error::WriteBinding(error));
                     }
-                    let typed = found.map(B::from_value).transpose();
+                    let typed = found.as_ref().map(B::from_value).transpose();
                     existing = typed.map_err(Error::Decode)?;
                 }
                 Err(error) => return Err(Error::WriteBinding(error)),

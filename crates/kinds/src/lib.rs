@@ -13,6 +13,7 @@ pub mod ownership;
 pub mod quota;
 pub mod resource;
 pub mod schema;
+pub mod security;
 pub mod service;
 pub mod strategy;
 pub mod subresource;

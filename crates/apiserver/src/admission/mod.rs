@@ -12,6 +12,7 @@ pub(crate) mod policies;
 mod quota;
 mod request;
 pub(crate) mod run;
+mod security;
 pub(crate) mod webhooks;
 
 use std::sync::Arc;

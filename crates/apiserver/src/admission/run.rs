@@ -1,4 +1,4 @@
-//! The whole of admission in order: built-in and embedded steps, policies, webhooks, quotas; first those that
+//! The whole of admission in order: built-in and embedded steps, pod security, policies, webhooks, quotas; first those that
 //! change the object, then those that judge what will be stored.
 
 use karmada_apimachinery::Value;
@@ -6,7 +6,7 @@ use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::status::Status;
 
 use super::request::Subject;
-use super::{Attributes, Operation, matching, policies, quota, webhooks};
+use super::{Attributes, Operation, matching, policies, quota, security, webhooks};
 use crate::call::Call;
 use crate::handlers::write::store_error;
 use crate::server::Handle;
@@ -63,6 +63,7 @@ pub(crate) async fn validate(
     }
     if !matching::is_exempt(&attributes.gvk.group, &attributes.resource) {
         let subject = Subject { call, attributes, object, old };
+        security::check(&subject)?;
         policies::validate(&subject).await?;
         webhooks::validate(&subject).await?;
         quota::reserve(&subject).await?;

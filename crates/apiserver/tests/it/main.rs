@@ -17,6 +17,7 @@ mod limits;
 mod ownership;
 mod restart;
 mod rules;
+mod security;
 mod server;
 mod slow;
 mod webhooks;

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use crate::auth::bootstrap::{self as policy, Change};
 use crate::cache::StoredObject;
-use crate::config::Role;
 use crate::http::query::encode_percent;
 use crate::internal;
 use crate::registry::Source;
@@ -35,14 +34,12 @@ pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     publish(state, &extension_authentication(state)).await?;
     let others = flow::objects().into_iter().chain(priority_classes()).chain(api_services(state));
     ensure_all(state, others).await?;
-    if state.config.role == Role::Member {
-        let [service, endpoints @ ..] = api_endpoint(state);
-        ensure(state, &service).await?;
-        ensure(state, &service_range(state)).await?;
-        // Endpoints may not be loopback addresses; nothing could reach such a server from elsewhere.
-        if !state.config.advertise_address.is_loopback() {
-            ensure_all(state, endpoints).await?;
-        }
+    let [service, endpoints @ ..] = api_endpoint(state);
+    ensure(state, &service).await?;
+    ensure(state, &service_range(state)).await?;
+    // Endpoints may not be loopback addresses; nothing could reach such a server from elsewhere.
+    if !state.config.advertise_address.is_loopback() {
+        ensure_all(state, endpoints).await?;
     }
     Ok(())
 }

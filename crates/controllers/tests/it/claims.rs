@@ -80,6 +80,23 @@ async fn a_template_is_claimed_and_bound_whichever_comes_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_service_of_the_control_plane_itself_stays_at_home() {
+    let plane = plane().await;
+    let placement = json!({"clusterAffinity": {"clusterNames": ["m1"]}});
+    let services = json!([{"apiVersion": "v1", "kind": "Service"}]);
+    let spec = json!({"resourceSelectors": services, "placement": placement});
+    let policy = json!({"metadata": {"name": "services"}, "spec": spec});
+    plane.create(POLICIES, "default", policy).await;
+    let service = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}});
+    plane.create("services", "default", service).await;
+    plane.eventually(BINDINGS, "default", "web-service", |_| true).await;
+    plane.settle().await;
+    let own = plane.eventually("services", "default", "kubernetes", |_| true).await;
+    assert_eq!(claimed_by(&own), None);
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_costs_two_writes_and_a_restart_none() {
     let mut plane = Plane::without_controllers(Setup::default()).await;
     plane.namespace("ns").await;

@@ -283,9 +283,13 @@ impl Detector {
 
     /// Whether the object stays at home whatever policies say.
     fn is_skipped(&self, object: &Object) -> bool {
-        let is_servers_own = object.namespace() == "kube-system"
-            && object.name() == "extension-apiserver-authentication"
-            && object.gvk().kind == "ConfigMap";
+        // What leads to the API server of the control plane would take the place of what leads to a member's.
+        let is_servers_own = matches!(
+            (object.namespace(), object.name(), object.gvk().kind.as_str()),
+            ("kube-system", "extension-apiserver-authentication", "ConfigMap")
+                | ("default", "kubernetes", "Service" | "Endpoints" | "EndpointSlice")
+                | ("", "kubernetes", "ServiceCIDR")
+        );
         is_servers_own || self.skipped.skips(object.namespace())
     }
 

@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 
+use super::gather::Gather;
 use crate::auth::PeerCerts;
 use crate::http::body::Body;
 use crate::server::Handle;
@@ -130,8 +131,9 @@ where
         .max_header_list_size(MAX_HEADERS)
         .adaptive_window(true)
         .keep_alive_interval(Some(Duration::from_secs(30)));
-    let connection = builder
-        .serve_connection_with_upgrades(TokioIo::new(Opening::new(stream, patience.head)), service);
+    let speaks_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = Gather::new(Opening::new(stream, patience.head), speaks_h2);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let connection = connection.into_owned();
     watcher.watch(connection).await
 }

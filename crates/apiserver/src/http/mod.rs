@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod filters;
+mod gather;
 pub mod listener;
 pub mod negotiate;
 pub mod query;

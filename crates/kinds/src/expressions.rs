@@ -11,8 +11,8 @@ pub struct Available {
     pub namespace: bool,
 }
 
-/// The variables of an expression; `computed` are the policy's own, in order.
-pub fn declarations(available: Available, computed: &[(String, Type)]) -> Declarations {
+/// The variables of an expression; `computed` are the policy's own, in order, where it may use them.
+pub fn declarations(available: Available, computed: Option<&[(String, Type)]>) -> Declarations {
     let mut known = Declarations::from([
         ("object".to_owned(), Type::Dyn),
         ("oldObject".to_owned(), Type::Dyn),
@@ -24,7 +24,7 @@ pub fn declarations(available: Available, computed: &[(String, Type)]) -> Declar
     if available.params {
         known.insert("params".to_owned(), Type::Dyn);
     }
-    if available.namespace {
+    if let Some(computed) = computed {
         let mut variables = karmada_cel::ObjectType {
             name: "kubernetes.variables".to_owned(),
             ..Default::default()

@@ -53,7 +53,6 @@ fn selector_text(object: &Value) -> String {
 
 /// Assigns the pod to the node a Binding names.
 pub fn bind(pod: &mut Value, binding: &Value, now: Timestamp) -> Result<(), Status> {
-    check_binding(binding)?;
     let name = pod.name().to_owned();
     let refuse =
         |why: String| Err(Status::conflict(&GroupResource::new("", "pods/binding"), &name, why));
@@ -77,8 +76,8 @@ pub fn bind(pod: &mut Value, binding: &Value, now: Timestamp) -> Result<(), Stat
     Ok(())
 }
 
-/// Compat: what is wrong with a binding is reported without a reason.
-fn check_binding(binding: &Value) -> Result<(), Status> {
+/// Checks a binding by itself. Compat: what is wrong with it is reported without a reason.
+pub fn check_binding(binding: &Value) -> Result<(), Status> {
     let target = Path::new("target");
     let mut errors = Vec::new();
     let kind = binding.str_at(&["target", "kind"]).unwrap_or_default();

@@ -303,6 +303,9 @@ impl<'a> Spec<'a> {
 
     /// The versions in Go's field names; what is kept at the top shows as null.
     fn shown_versions(&self) -> Shown {
+        if !self.spec.get("versions").is_some_and(Value::is_array) {
+            return Shown::Verbatim("null".into());
+        }
         let part = |version: &Value, key: &str| match version.get(key) {
             Some(value) if !self.shared(key) => value.to_string(),
             _ => "null".to_owned(),
@@ -458,8 +461,11 @@ fn validate_status(definition: &Value) -> Vec<FieldError> {
     }
     let versions = definition.list_at(&["spec", "versions"]);
     let name = |version: &Value| version.get("name").cloned().unwrap_or_default();
-    for version in versions.iter().filter(|version| version.bool_at(&["storage"]) == Some(true)) {
-        if !stored.contains(&name(version)) {
+    for (index, version) in versions.iter().enumerate() {
+        // Compat: of versions of the same name only the first is found.
+        let is_known = stored.contains(&name(version))
+            && !versions[..index].iter().any(|earlier| name(earlier) == name(version));
+        if version.bool_at(&["storage"]) == Some(true) && !is_known {
             let detail = format!(
                 "must have the storage version {}",
                 name(version).as_str().unwrap_or_default()

@@ -139,6 +139,13 @@ pub(super) async fn claim(
         let address: Ipv4Addr = text
             .parse()
             .map_err(|_| format!("failed to allocate IP {text}: not an IPv4 address"))?;
+        if !range.contains(address) && dry_run {
+            return Err(format!(
+                "failed to allocate IP {text}: the provided IP ({text}) is not in the valid range. The range of valid IPs is {}/{}",
+                Ipv4Addr::from(range.network),
+                range.bits
+            ));
+        }
         if !range.contains(address) {
             return Err(format!(
                 "failed to allocate IP {text}: the provided network does not match the current range"

@@ -124,6 +124,11 @@ impl Cache {
         }
     }
 
+    /// Makes of a tree what it would be read as if it were stored; says whether that is anything else.
+    pub fn complete(&self, value: &mut Value) -> bool {
+        self.reading.transform.as_ref().is_some_and(|transform| transform(value))
+    }
+
     /// Tells what is about to be stored under `key`, so that it needs not be read again when it comes back.
     /// The tree becomes what it is read as from then on.
     pub fn expect(
@@ -132,7 +137,7 @@ impl Cache {
         (text, places): (&Bytes, Option<Places>),
         value: &mut Value,
     ) -> Option<Ahead<'_>> {
-        if self.reading.transform.as_ref().is_some_and(|transform| transform(value)) {
+        if self.complete(value) {
             return None;
         }
         let key: Arc<str> = key.strip_prefix(self.prefix.as_str()).unwrap_or(key).into();
@@ -164,7 +169,7 @@ impl Cache {
             return Ok(object);
         }
         let mut value = object.to_value();
-        if self.reading.transform.as_ref().is_some_and(|transform| transform(&mut value)) {
+        if self.complete(&mut value) {
             value.remove_at(&["metadata", "resourceVersion"]);
             object = StoredObject::from_value(key, &value, revision)?;
             object.completed = true;

@@ -2,13 +2,14 @@
 
 use http::StatusCode;
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::GroupKind;
+use karmada_apimachinery::field::{FieldError, Path};
+use karmada_apimachinery::gvk::{GroupKind, GroupResource};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::Status;
 
 use super::options::{Write, WriteOptions};
 use super::write::{self, Written};
-use super::{Answer, meta, present};
+use super::{Answer, meta, present, sent};
 use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
@@ -112,14 +113,15 @@ async fn insert(call: &Call, mut whole: Value, options: &WriteOptions) -> Result
             call.served.to_storage(&mut object).await?;
         }
         admission::run::validate(call, &attributes, &object, None).await?;
-        if !matches!(said_version.as_str(), "" | "0") {
+        // Compat: a dry run stores nothing, and so nobody minds.
+        if !matches!(said_version.as_str(), "" | "0") && !options.dry_run {
             return Err(Status::unexplained(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
         let name = object.name().to_owned();
         let written = if options.dry_run {
-            dry_insert(call, object).await?
+            dry_insert(call, object, &said_version).await?
         } else {
             write::insert(call, storage, object).await?
         };
@@ -138,9 +140,13 @@ async fn insert(call: &Call, mut whole: Value, options: &WriteOptions) -> Result
     Err(status)
 }
 
-async fn dry_insert(call: &Call, mut object: Value) -> Result<Written, Status> {
+async fn dry_insert(call: &Call, mut object: Value, version: &str) -> Result<Written, Status> {
     let found = write::load(call, object.namespace(), object.name()).await?;
     object.remove_at(&["metadata", "resourceVersion"]);
+    call.storage()?.cache.complete(&mut object);
+    if !version.is_empty() {
+        object.set(&["metadata", "resourceVersion"], version);
+    }
     Ok(if found.is_some() { Written::Raced } else { Written::Stored(object) })
 }
 
@@ -158,14 +164,41 @@ async fn exists(call: &Call, name: &str) -> Status {
 /// The kind a refusal names: what a custom object says it is, else what the path says.
 fn judged_kind(call: &Call, object: &Value) -> GroupKind {
     if call.served.source == Source::BuiltIn {
-        return call.served.group_kind();
+        return call.served.stored_group_kind();
     }
     object.gvk().group_kind()
 }
 
+/// Devices are claimed as an administrator only where the namespace says so.
+fn unasked_access(call: &Call, object: &Value) -> Vec<FieldError> {
+    let requests = match (call.served.gvk.group.as_str(), call.served.gvk.kind.as_str()) {
+        ("resource.k8s.io", "ResourceClaim") => object.list_at(&["spec", "devices", "requests"]),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            object.list_at(&["spec", "spec", "devices", "requests"])
+        }
+        _ => return Vec::new(),
+    };
+    let as_admin = |request: &Value| request.bool_at(&["exactly", "adminAccess"]) == Some(true);
+    let Some(index) = requests.iter().position(as_admin) else { return Vec::new() };
+    let namespaces = GroupResource::new("", "namespaces");
+    let namespace = call.state.objects.get(&namespaces, "", call.namespace());
+    let label = "resource.kubernetes.io/admin-access";
+    if namespace.is_some_and(|namespace| namespace.label(label) == Some("true")) {
+        return Vec::new();
+    }
+    // Compat: the path is that of a claim, in a template too.
+    let path = Path::from("spec.devices.requests").index(index).child("adminAccess");
+    let why = format!(
+        "admin access to devices requires the `{label}: true` label on the containing namespace"
+    );
+    vec![FieldError::forbidden(&path, why)]
+}
+
 fn validate(call: &Call, object: &Value) -> Result<(), Status> {
-    let errors = call.served.strategy.validate_create(object);
+    let mut errors = unasked_access(call, object);
+    errors.extend(call.served.strategy.validate_create(object));
     if !errors.is_empty() {
+        sent::show_empty(call, &mut errors);
         return Err(Status::invalid(&judged_kind(call, object), object.name(), &errors));
     }
     for warning in call.served.strategy.warnings(object, None) {

@@ -10,6 +10,7 @@ pub(crate) mod options;
 pub(crate) mod patch;
 pub(crate) mod present;
 pub(crate) mod select;
+mod sent;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

@@ -10,7 +10,7 @@ use karmada_apimachinery::status::Status;
 use super::create::Recording;
 use super::options::{Write, WriteOptions};
 use super::write::{self, Current, Written};
-use super::{Answer, create, meta, present};
+use super::{Answer, create, meta, present, sent};
 use crate::admission::Operation;
 use crate::call::Call;
 use crate::http::negotiate::Transforms;
@@ -217,10 +217,15 @@ fn check_preconditions(
     let resource = call.served.group_resource();
     let (said, is) = (new.uid(), current.value.uid());
     if change.check_uid && !said.is_empty() && said != is {
+        // Compat: a dry run does not know where its store begins.
+        let key: &str = &current.kv.key;
+        let key = match change.options.dry_run {
+            true => key.strip_prefix("/registry").unwrap_or(key),
+            false => key,
+        };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {said}, UID in object meta: {is}",
-            current.kv.key
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {said}, UID in object meta: {is}"
         );
         return Err(Status::conflict(&resource, call.name(), why));
     }
@@ -250,9 +255,10 @@ fn check_preconditions(
 }
 
 fn validate(call: &Call, subresource: &str, new: &Value, old: &Value) -> Result<(), Status> {
-    let errors = call.served.strategy.validate_update(subresource, new, old);
+    let mut errors = call.served.strategy.validate_update(subresource, new, old);
     if !errors.is_empty() {
-        return Err(Status::invalid(&call.served.group_kind(), new.name(), &errors));
+        sent::show_empty(call, &mut errors);
+        return Err(Status::invalid(&call.served.stored_group_kind(), new.name(), &errors));
     }
     for warning in call.served.strategy.warnings(new, Some(old)) {
         call.warn(warning);

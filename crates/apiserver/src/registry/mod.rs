@@ -99,6 +99,15 @@ impl Served {
         self.gvk.group_kind()
     }
 
+    /// The kind under the group it is stored in, which is the one that refusals of built-in kinds name.
+    pub fn stored_group_kind(&self) -> GroupKind {
+        let mut kind = self.gvk.group_kind();
+        if let Some(storage) = self.storage.as_ref().filter(|_| self.source == Source::BuiltIn) {
+            kind.group = storage.group.clone();
+        }
+        kind
+    }
+
     pub fn api_version(&self) -> String {
         self.gvk.api_version()
     }

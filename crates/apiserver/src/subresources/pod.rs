@@ -38,6 +38,7 @@ pub(crate) async fn bind(call: &Arc<Call>, name: &str) -> Answer {
 pub(crate) async fn bind_as(call: &Arc<Call>, name: &str, binding: &Value) -> Answer {
     let form = call.negotiate(Transforms::None)?;
     let options = WriteOptions::read(&call.query, Write::Create)?;
+    subresource::check_binding(binding)?;
     let pods = pods(call)?;
     let call = &call.on(pods);
     let change = Change {

@@ -6,6 +6,7 @@ mod aggregation;
 mod allocation;
 mod announce;
 mod audit;
+mod completion;
 mod connect;
 mod conversion;
 mod definitions;

@@ -6,7 +6,7 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 
 use super::amount::round_list;
-use super::{fill, items, made, present, text};
+use super::{agree, fill, items, made, present, text};
 
 pub(super) fn endpoints(object: &mut Value) {
     for subset in items(object, "subsets") {
@@ -50,6 +50,7 @@ pub(super) fn namespace(object: &mut Value) {
 }
 
 pub(super) fn node(object: &mut Value) {
+    agree(object, &["spec", "podCIDR"], &["spec", "podCIDRs"], None);
     let status = made(object, "status");
     for list in ["capacity", "allocatable"] {
         if let Some(list) = present(status, list) {

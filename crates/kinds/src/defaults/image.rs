@@ -22,8 +22,9 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
 
 /// A reference without tag and digest means `latest`; one that cannot be read means nothing.
 fn is_latest(image: &str) -> bool {
+    const LONGEST_NAME: usize = 255;
     let is_bare_hash = image.len() == 64 && image.bytes().all(|b| b.is_ascii_hexdigit());
-    if is_bare_hash || has_uppercase_name(image) {
+    if is_bare_hash || has_uppercase_name(image) || repository(image).len() > LONGEST_NAME {
         return false;
     }
     REFERENCE.captures(image).is_some_and(|found| match found.name("tag") {
@@ -34,12 +35,16 @@ fn is_latest(image: &str) -> bool {
 
 /// Whether the reference has no host, yet a repository in capitals, which no registry takes.
 fn has_uppercase_name(image: &str) -> bool {
+    repository(image).bytes().any(|b| b.is_ascii_uppercase())
+}
+
+/// The reference without host, tag and digest.
+fn repository(image: &str) -> &str {
     let name = image.split('@').next().unwrap_or_default();
     let (host, rest) = name.split_once('/').unwrap_or(("", name));
     let is_host = host.contains(['.', ':']) || host == "localhost" || host.to_lowercase() != host;
     let repository = if is_host { rest } else { name };
-    let repository = repository.rsplit_once(':').map_or(repository, |(before, _)| before);
-    repository.bytes().any(|b| b.is_ascii_uppercase())
+    repository.rsplit_once(':').map_or(repository, |(before, _)| before)
 }
 
 #[cfg(test)]
@@ -53,6 +58,7 @@ mod tests {
             ("nginx", "Always"),
             ("nginx:latest", "Always"),
             ("nginx:1.2", "IfNotPresent"),
+            (&"x".repeat(300), "IfNotPresent"),
             ("example.com:5000/a/b", "Always"),
             ("example.com:5000/a/b:v1", "IfNotPresent"),
             (&format!("nginx{digest}"), "IfNotPresent"),

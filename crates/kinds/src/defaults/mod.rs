@@ -16,7 +16,7 @@ mod workload;
 mod tests;
 
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
-use karmada_apimachinery::{Map, Value};
+use karmada_apimachinery::{Map, Value, json};
 
 /// Sets the defaults of one kind on an object.
 type Default = fn(&mut Value);
@@ -116,5 +116,26 @@ fn is_empty_list(object: &Value, field: &str) -> bool {
 fn fill(to: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         to.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+/// Some kinds have a field for one thing, and a newer one for a list of them. The one is the first of the list; it
+/// counts where they differ. Entries of the list are texts, or objects that hold the text in a field.
+fn agree(object: &mut Value, one: &[&str], many: &[&str], field: Option<&str>) {
+    let said = object.str_at(one).unwrap_or_default().to_owned();
+    let first = object.list_at(many).first().and_then(|first| match field {
+        Some(field) => first.str_at(&[field]),
+        None => first.as_str(),
+    });
+    match first.map(str::to_owned) {
+        Some(first) if said.is_empty() => object.set(one, first),
+        first if !said.is_empty() && first.as_deref() != Some(&said) => {
+            let entry = match field {
+                Some(field) => json!({ field: said }),
+                None => said.into(),
+            };
+            object.set(many, vec![entry]);
+        }
+        _ => {}
     }
 }

@@ -3,13 +3,14 @@
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Map, Value};
 
-use super::{amount, fill, image, items, made, nonzero, present, storage, text};
+use super::{agree, amount, fill, image, items, made, nonzero, present, storage, text};
 
 const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Defaults of a Pod: those of its spec, and some that templates do not get.
 pub(super) fn pod(pod: &mut Value) {
     drop_old_annotations(pod);
+    agree(pod, &["status", "podIP"], &["status", "podIPs"], Some("ip"));
     let spec = made(pod, "spec");
     pod_spec(spec);
     if spec.i64_at(&["terminationGracePeriodSeconds"]).is_some_and(|seconds| seconds < 0) {

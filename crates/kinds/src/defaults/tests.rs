@@ -348,3 +348,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_and_the_first_of_many_are_the_same() {
+    let node = |spec: Value| {
+        let mut node = json!({"spec": spec});
+        apply("", "v1", "Node", &mut node);
+        node["spec"].clone()
+    };
+    let both = json!({"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]});
+    assert_eq!(node(json!({"podCIDR": "10.0.0.0/24"})), both);
+    assert_eq!(node(json!({"podCIDRs": ["10.0.0.0/24"]})), both);
+    assert_eq!(node(json!({"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.1.0.0/24"]})), both);
+    let two = json!({"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]});
+    assert_eq!(node(two.clone()), two);
+    let mut pod = json!({"spec": {"containers": []}, "status": {"podIP": "10.0.0.1"}});
+    apply("", "v1", "Pod", &mut pod);
+    assert_eq!(pod["status"], json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}));
+}

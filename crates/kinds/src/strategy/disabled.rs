@@ -8,6 +8,16 @@ use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 type Pattern = &'static [&'static str];
 
 static FIELDS: &[(&str, &str, Pattern)] = &[
+    ("", "Node", &["spec", "configSource"]),
+    ("", "Node", &["status", "config"]),
+    ("", "Pod", &["status", "nodeAllocatableResourceClaimStatuses"]),
+    ("", "Pod", &["status", "containerStatuses", "*", "volumeMounts", "*", "volumeStatus"]),
+    ("", "Pod", &["status", "initContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"]),
+    (
+        "",
+        "Pod",
+        &["status", "ephemeralContainerStatuses", "*", "volumeMounts", "*", "volumeStatus"],
+    ),
     ("apps", "StatefulSet", &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]),
     ("coordination.k8s.io", "Lease", &["spec", "strategy"]),
     ("coordination.k8s.io", "Lease", &["spec", "preferredHolder"]),

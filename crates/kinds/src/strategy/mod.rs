@@ -100,6 +100,7 @@ fn prepare_status(group: &str, kind: &str, new: &mut Value, old: &Value, now: Ti
     for field in kept_metadata(group, kind) {
         copy(new, old, &["metadata", field]);
     }
+    disabled::drop_fields(group, kind, new, Some(old));
     match (group, kind) {
         ("", "PersistentVolume") => stored::date_phase(new, old, now),
         ("", "Pod") => pod::prepare_status(new, old),
@@ -128,7 +129,9 @@ fn kept_metadata(group: &str, kind: &str) -> &'static [&'static str] {
 fn initial_status(group: &str, kind: &str) -> Option<Value> {
     let status = match (group, kind) {
         ("", "Namespace") => json!({"phase": "Active"}),
-        ("", "PersistentVolume" | "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("", "PersistentVolume") => json!({"phase": "Pending"}),
+        // Compat: a claim is stored without a phase and completed whenever it is read.
+        ("", "PersistentVolumeClaim") => json!({}),
         // Nodes may register together with their status.
         ("", "Node") => return None,
         ("", "ReplicationController") | ("apps", "ReplicaSet") => json!({"replicas": 0}),

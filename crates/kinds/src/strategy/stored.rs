@@ -85,11 +85,14 @@ pub(super) fn generate_selector(job: &mut Value) {
     }
     let (name, uid) = (job.name().to_owned(), job.uid().to_owned());
     // Compat: a job without labels of its own carries those of its template, these included. Where
-    // the name makes no label, the template is refused anyway.
+    // the name makes no label, the template is refused anyway. Where the template has none either, the
+    // job is stored without labels and completed whenever it is read.
     const TEMPLATE_LABELS: &[&str] = &["spec", "template", "metadata", "labels"];
     let own = job.map_at(&["metadata", "labels"]).filter(|labels| !labels.is_empty());
-    let shares_labels =
-        own.is_none_or(|own| job.map_at(TEMPLATE_LABELS) == Some(own)) && name.len() <= MAX_LABEL;
+    let of_template = job.map_at(TEMPLATE_LABELS).filter(|labels| !labels.is_empty());
+    let shares_labels = of_template.is_some()
+        && own.is_none_or(|own| of_template == Some(own))
+        && name.len() <= MAX_LABEL;
     let labels = job.map_at_mut(TEMPLATE_LABELS);
     for (label, value) in [
         ("job-name", &name),

@@ -76,7 +76,12 @@ fn a_job_selects_its_pods_by_its_uid() {
         "controller-uid": "u", "job-name": "j",
     });
     assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
-    assert_eq!(job["metadata"]["labels"], labels);
+    assert_eq!(job["metadata"].get("labels"), None, "they come when it is read");
+    let mut labelled = json!({"metadata": {"name": "j", "uid": "u"}});
+    labelled["spec"]["template"]["metadata"]["labels"]["a"] = "b".into();
+    let labelled = created("batch", "Job", labelled);
+    assert_eq!(labelled["metadata"]["labels"], labelled["spec"]["template"]["metadata"]["labels"]);
+    assert_eq!(labelled["metadata"]["labels"]["job-name"], "j");
     let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}});
     assert_eq!(job["spec"]["selector"], selector);
     let manual = created("batch", "Job", json!({"spec": {"manualSelector": true}}));

@@ -44,7 +44,7 @@ fn a_pod_is_bound_once() {
         refused.message,
         "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n1\""
     );
-    let refused = bind(&mut pod, &json!({"target": {"kind": "Moon", "name": "m"}}), now());
+    let refused = check_binding(&json!({"target": {"kind": "Moon", "name": "m"}}));
     assert_eq!(
         refused.expect_err("pods run on nodes").message,
         "target.kind: Unsupported value: \"Moon\": supported values: \"Node\", \"<empty>\""

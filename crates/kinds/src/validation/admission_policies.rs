@@ -91,12 +91,14 @@ fn check_common(
         if expression.text().trim().is_empty() {
             errs.required(&expression, "expression is not specified");
         } else {
-            let known = expressions::declarations(available, &computed);
+            let known = expressions::declarations(available, Some(&computed));
             let found = check_expression(&expression, &known, Gives::Anything, errs);
             computed.push((name.text().to_owned(), found.unwrap_or(Type::Dyn)));
         }
     }
-    expressions::declarations(available, &computed)
+    // Compat: a policy that only judges has no such word before it has variables.
+    let has_variables = mutating || !spec.field("variables").is_empty();
+    expressions::declarations(available, has_variables.then_some(computed.as_slice()))
 }
 
 fn check_validating(object: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {

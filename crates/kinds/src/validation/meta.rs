@@ -77,13 +77,31 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
+/// Metadata that objects made from a template have of their own, in the order they are told.
+const TAKEN: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
 /// Metadata inside a template: only labels and annotations may be set.
 pub(crate) fn template(meta: &At<'_>, errs: &mut Errors) {
     annotations(&meta.field("annotations"), errs);
     labels(&meta.field("labels"), errs);
-    for (field, _) in meta.entries() {
-        let at = meta.field(field);
-        if !matches!(field, "labels" | "annotations") && at.is_set() {
+    for field in TAKEN {
+        // Compat: names are made from those of Go by their first letter.
+        let at = meta.renamed(field, if *field == "uid" { "uID" } else { field });
+        if at.is_set() {
             errs.forbidden(&at, "cannot be set");
         }
     }

@@ -1,5 +1,6 @@
 //! Group `rbac.authorization.k8s.io`: roles and their bindings.
 
+use karmada_apimachinery::Value;
 use karmada_apimachinery::field::FieldError;
 use karmada_apimachinery::names;
 
@@ -39,7 +40,8 @@ pub(crate) fn cluster_role_create(object: &At<'_>, errs: &mut Errors) {
     for selector in choices.items() {
         selectors::check(&selector, errs);
         if selectors::parse(&selector).is_none() {
-            errs.invalid(&selector, selectors::shown(selector.value), "invalid label selector.");
+            // Compat: what is shown is the selector that could not be made.
+            errs.invalid(&selector, Value::Null, "invalid label selector.");
         }
     }
 }

@@ -287,7 +287,7 @@ fn check_resources(resources: &At<'_>, errs: &mut Errors) {
 
 /// Conditions under which a webhook or policy is asked.
 pub(crate) fn check_match_conditions(conditions: &At<'_>, available: Available, errs: &mut Errors) {
-    let known = expressions::declarations(available, &[]);
+    let known = expressions::declarations(available, None);
     if conditions.len() > 64 {
         errs.too_many(conditions, 64);
     }

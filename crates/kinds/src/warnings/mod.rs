@@ -49,6 +49,11 @@ pub fn warnings(
     let is_news = old.is_none_or(|old| {
         new.at(&["metadata", "generation"]) != old.at(&["metadata", "generation"])
     });
+    if (group, kind) == ("apps", "StatefulSet")
+        && new.i64_at(&["spec", "revisionHistoryLimit"]).is_some_and(|limit| limit < 0)
+    {
+        found.add("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended");
+    }
     match (group, kind) {
         ("", "Pod") if old.is_none() => {
             found.hostname(new, "the Pod's hostname");

@@ -46,7 +46,7 @@ impl Compiled {
         let params = spec.at(&["paramKind"]).is_some_and(Value::is_object);
         let available = Available { params, namespace: true };
         let text = |of: &Value, key: &str| of.str_at(&[key]).unwrap_or_default().to_owned();
-        let known = declarations(available, &[]);
+        let known = declarations(available, None);
         let conditions = spec.list_at(&["matchConditions"]).iter().map(|condition| {
             let program = compile_as(&text(condition, "expression"), &known, Gives::Bool);
             (text(condition, "name"), program)
@@ -55,13 +55,13 @@ impl Compiled {
         let mut variables: Vec<(String, Compilation)> = Vec::new();
         let mut types: Vec<(String, Type)> = Vec::new();
         for variable in spec.list_at(&["variables"]) {
-            let known = declarations(available, &types);
+            let known = declarations(available, Some(&types));
             let program = compile_as(&text(variable, "expression"), &known, Gives::Anything);
             let result = program.as_ref().map_or(Type::Dyn, |program| program.result.clone());
             types.push((text(variable, "name"), result));
             variables.push((text(variable, "name"), program));
         }
-        let known = declarations(available, &types);
+        let known = declarations(available, Some(&types));
         let validations = spec.list_at(&["validations"]).iter().map(|validation| {
             let expression = text(validation, "expression");
             let message = text(validation, "messageExpression");

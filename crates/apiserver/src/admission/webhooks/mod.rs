@@ -69,7 +69,7 @@ async fn wants(hook: &Hook, subject: &Subject<'_>) -> Result<Option<View>, Statu
     if conditions.is_empty() {
         return Ok(Some(view));
     }
-    let known = declarations(Available::default(), &[]);
+    let known = declarations(Available::default(), None);
     let text = |of: &Value, key: &str| of.str_at(&[key]).unwrap_or_default().to_owned();
     let programs: Vec<_> = conditions
         .iter()

@@ -129,15 +129,15 @@ fn check_volume(volume: &At<'_>, pod_name: &str, is_pod: bool, errs: &mut Errors
             errs.forbidden(&volume.field(source.surplus), ONE_TYPE_ONLY);
         } else {
             found = true;
+            if source.field == "image" && is_pod {
+                errs.required_text(&at.field("reference"));
+            }
             (source.check)(&at, errs);
             if source.field == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
                 let claim = format!("{pod_name}-{}", name.text());
                 for message in names::dns1123_subdomain(&claim) {
                     errs.invalid_text(&name, format!("PVC name \"{claim}\": {message}"));
                 }
-            }
-            if source.field == "image" && is_pod {
-                errs.required_text(&at.field("reference"));
             }
         }
         if source.field == "iscsi"

@@ -15,6 +15,7 @@ mod flow;
 mod hostile;
 mod https;
 mod limits;
+mod openapi;
 mod ownership;
 mod restart;
 mod rules;

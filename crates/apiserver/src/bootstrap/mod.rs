@@ -35,7 +35,11 @@ pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     let others = flow::objects().into_iter().chain(priority_classes()).chain(api_services(state));
     ensure_all(state, others).await?;
     let [service, endpoints @ ..] = api_endpoint(state);
-    ensure(state, &service).await?;
+    // Its address may be taken: by another replica that begins at the same moment and is about to create
+    // the Service, or by one from before there was this one. Neither keeps a server from starting.
+    if let Err(error) = ensure(state, &service).await {
+        tracing::warn!(%error, "the Service of the API server was not created");
+    }
     ensure(state, &service_range(state)).await?;
     // Endpoints may not be loopback addresses; nothing could reach such a server from elsewhere.
     if !state.config.advertise_address.is_loopback() {

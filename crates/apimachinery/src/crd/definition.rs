@@ -304,7 +304,7 @@ impl<'a> Spec<'a> {
     /// The versions in Go's field names; what is kept at the top shows as null.
     fn shown_versions(&self) -> Shown {
         if !self.spec.get("versions").is_some_and(Value::is_array) {
-            return Shown::Verbatim("null".into());
+            return Value::Null.into();
         }
         let part = |version: &Value, key: &str| match version.get(key) {
             Some(value) if !self.shared(key) => value.to_string(),

@@ -1,6 +1,6 @@
 //! Group `networking.k8s.io`: Ingress, IngressClass, NetworkPolicy, IPAddress, ServiceCIDR.
 
-use karmada_apimachinery::field::{FieldError, Path};
+use karmada_apimachinery::field::{FieldError, Path, Shown};
 use karmada_apimachinery::{Value, names};
 
 use super::batch::check_domain_prefixed;
@@ -140,7 +140,8 @@ fn check_ingress(object: &At<'_>, check_secrets: bool, errs: &mut Errors) {
     let (rules, backend) = (spec.field("rules"), spec.field("defaultBackend"));
     if rules.is_empty() && !backend.is_set() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errs.invalid(&spec, rules.shown(), detail);
+        // Compat: what is shown at the place of the spec are its rules.
+        errs.invalid(&spec, Shown::Verbatim("null".into()), detail);
     }
     if backend.is_set() {
         check_backend(&backend, errs);

@@ -74,7 +74,9 @@ fn objects_are_described_as_kubectl_describes_them() {
         r#"{"status": {"currentReplicas": 1, "desiredReplicas": 2, "conditions": [
             {"type": "AbleToScale", "status": "True", "reason": "ReadyForNewScale", "message": "it can", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}"#,
     );
-    space.ok("kubectl patch hpa web --subresource status --type merge --patch-file status.json");
+    space.ok(&format!(
+        "{kubectl} patch hpa web --subresource status --type merge --patch-file status.json"
+    ));
     let named = space.ok("kubectl get -f objects.yaml -o name");
     let more = "namespace/beside cluster/member1 apiservice/v1.apps crd/works.work.karmada.io \
         clusterrole/view clusterrole/cluster-admin clusterrolebinding/cluster-admin";
@@ -153,7 +155,7 @@ fn rare_objects_are_described_as_kubectl_describes_them() {
     for (object, status) in STATES {
         space.write("status.json", &format!("{{\"status\": {status}}}"));
         space.ok(&format!(
-            "kubectl patch {object} --subresource status --type merge --patch-file status.json"
+            "{kubectl} patch {object} --subresource status --type merge --patch-file status.json"
         ));
     }
     space.ok("kubectl certificate approve beside-request");

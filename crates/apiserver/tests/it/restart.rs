@@ -108,6 +108,10 @@ async fn a_store_that_is_away_for_a_moment_does_not_end_the_start() {
     let server = builder(Config::default(), store.clone()).start().await.unwrap();
     assert!(store.calls.load(Ordering::Relaxed) > 100);
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node";
-    assert_eq!(get(&server, admin(), roles).await.status(), 200);
-    assert_eq!(get(&server, admin(), "/readyz").await.status(), 200);
+    for path in [roles, "/readyz"] {
+        // The store may be away at this very moment, but not twice.
+        let first = get(&server, admin(), path).await.status();
+        let second = get(&server, admin(), path).await.status();
+        assert!(first == 200 || second == 200, "{path}: {first}, then {second}");
+    }
 }

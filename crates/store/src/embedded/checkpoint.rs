@@ -19,8 +19,11 @@ const EVERY_BYTES: usize = 4 << 20;
 /// A log longer than this is cut even if the writer has to wait for it.
 const CUT_BYTES: u64 = 64 << 20;
 
-/// How long nothing was asked for before the log is cut to nothing.
+/// How long nothing was asked for before everything is moved, and a log longer than [`KEPT_BYTES`] is cut.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// A log is written from its begin again once it is moved, in place, which is quicker than letting it grow.
+const KEPT_BYTES: u64 = 16 << 20;
 
 /// The writer's handle to the checkpoint thread.
 #[derive(Debug)]
@@ -66,7 +69,8 @@ impl Drop for Checkpoints {
     }
 }
 
-fn wal_path(path: &Path) -> PathBuf {
+/// Where the log of the store file is.
+pub(super) fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
@@ -79,10 +83,9 @@ fn run(conn: &Connection, wal: &Path, inbox: &Receiver<()>) {
             Ok(()) => checkpoint(conn, "PASSIVE").and_then(|()| {
                 if length() > CUT_BYTES { checkpoint(conn, "TRUNCATE") } else { Ok(()) }
             }),
-            Err(RecvTimeoutError::Timeout) if length() > 0 => {
-                checkpoint(conn, "PASSIVE").and_then(|()| checkpoint(conn, "TRUNCATE"))
-            }
-            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => checkpoint(conn, "PASSIVE").and_then(|()| {
+                if length() > KEPT_BYTES { checkpoint(conn, "TRUNCATE") } else { Ok(()) }
+            }),
             Err(RecvTimeoutError::Disconnected) => return,
         };
         if let Err(error) = done {

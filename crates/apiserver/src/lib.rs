@@ -42,6 +42,7 @@ mod metrics;
 mod openapi;
 pub mod paging;
 pub mod pki;
+mod produce;
 pub mod registry;
 mod routes;
 mod server;

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+
 use super::object::StoredObject;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Change {
     pub object: Arc<StoredObject>,
     pub previous: Option<Arc<StoredObject>>,
     departed: OnceLock<Arc<StoredObject>>,
+    /// What was told to the first of many watchers.
+    line: OnceLock<(EventType, Bytes)>,
 }
 
 impl Change {
@@ -48,7 +52,14 @@ impl Change {
         object: Arc<StoredObject>,
         previous: Option<Arc<StoredObject>>,
     ) -> Self {
-        Self { revision, deleted, object, previous, departed: OnceLock::new() }
+        Self {
+            revision,
+            deleted,
+            object,
+            previous,
+            departed: OnceLock::new(),
+            line: OnceLock::new(),
+        }
     }
 
     /// What a watcher sees that only looks at objects `matches` accepts.
@@ -74,6 +85,17 @@ impl Change {
             None => self.object.clone(),
         };
         self.departed.get_or_init(make).clone()
+    }
+
+    /// What [`Change::seen_by`] has shown, as the line that tells of it, made once for many watchers.
+    pub fn line(&self, kind: EventType, object: &StoredObject) -> Bytes {
+        let make = || {
+            let mut line = Vec::with_capacity(object.size() + 40);
+            encode_event(&mut line, kind.as_str(), |out| object.write_to(out));
+            Bytes::from(line)
+        };
+        let (first, line) = self.line.get_or_init(|| (kind, make()));
+        if *first == kind { line.clone() } else { make() }
     }
 }
 

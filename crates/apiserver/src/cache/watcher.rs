@@ -11,6 +11,9 @@ use super::{Cache, Change, StoredObject};
 /// How many events are taken from the ring at a time.
 const BATCH: usize = 256;
 
+/// How many watchers are many.
+const COMPANY: usize = 16;
+
 pub struct Watcher {
     cache: Arc<Cache>,
     /// The number of the next event to read, which the cache knows too.
@@ -34,6 +37,10 @@ impl Readers {
         if let Some(place) = readers.iter().position(|reader| Arc::ptr_eq(reader, next)) {
             readers.swap_remove(place);
         }
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().len()
     }
 
     /// The number of the first event that one of them has not read.
@@ -107,6 +114,11 @@ impl Watcher {
         let changes: Vec<_> = state.ring.range(skip.min(end)..end).cloned().collect();
         self.next.fetch_add(changes.len() as u64, Ordering::Relaxed);
         (!changes.is_empty()).then_some(Next::Changes(changes))
+    }
+
+    /// Whether so many watch the same that what they are told is worth keeping.
+    pub fn has_company(&self) -> bool {
+        self.cache.readers.count() >= COMPANY
     }
 
     /// Waits until [`Watcher::poll`] may have something.

@@ -27,6 +27,7 @@ use crate::chance::Chance;
 use crate::http::body;
 use crate::http::negotiate::{self, Format, Offer, Representation, Shape, Transforms};
 use crate::http::query::Query;
+use crate::produce::{Outlet, produce};
 use crate::registry::Source;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -48,14 +49,17 @@ pub(crate) async fn watch(call: &Arc<Call>) -> Answer {
     let selection = Selection::read(call)?;
     let timeout = timeout(&call.query, &call.state.config.chance)?;
     let start = start(call, &selection).await?;
-    let follower = Follower {
+    let mut follower = Follower {
         call: call.clone(),
         selection,
         bookmarks: call.query.flag("allowWatchBookmarks") == Some(true),
         ends: Instant::now() + timeout,
+        shares: false,
     };
-    let encoder = Encoder { call: call.clone(), form, columns_sent: false };
-    let hands_over = call.hands_over && encoder.sends_stored();
+    let stored = call.served.serves_stored_bytes() && !matches!(form.shape, Shape::Table(_));
+    let encoder = Encoder { call: call.clone(), form, stored, columns_sent: false };
+    let hands_over = call.hands_over && stored;
+    follower.shares = !hands_over && stored && matches!(form.shape, Shape::Object);
     let mut response = if hands_over {
         let events = told(follower, start).map(|told| told.into_iter().flat_map(handed).collect());
         let mut response = http::Response::new(body::empty());
@@ -173,6 +177,8 @@ struct Follower {
     selection: Selection,
     bookmarks: bool,
     ends: Instant,
+    /// Whether what it tells may be text that others are told too.
+    shares: bool,
 }
 
 /// Counts a watch as open for as long as it lives.
@@ -200,55 +206,61 @@ struct Waits {
     due: Pin<Box<Sleep>>,
 }
 
-enum Phase {
-    Begin(Start),
-    List(Listing),
-    Follow(Watcher, Waits),
-    End,
-}
-
 /// What a watch has to tell.
 enum Told {
     Seen(Vec<Seen>),
-    Bookmark { revision: i64, initial_end: bool },
-    Failed(Status),
+    /// A change as text, for watches that share it.
+    Line(Bytes),
+    Bookmark {
+        revision: i64,
+        initial_end: bool,
+    },
+    Failed(Box<Status>),
 }
 
 /// What a watch tells, step by step: each item holds everything that is ready.
 fn told(follower: Follower, start: Start) -> impl Stream<Item = Vec<Told>> + Send + 'static {
     let counted = Counted::new(follower.call.clone());
-    futures::stream::unfold(
-        (follower, Phase::Begin(start), counted),
-        |(follower, phase, counted)| async move {
-            let (told, phase) = match phase {
-                Phase::Begin(start) => follower.begin(start),
-                Phase::List(listing) => follower.list(listing),
-                Phase::Follow(watcher, waits) => follower.follow(watcher, waits).await,
-                Phase::End => return None,
-            };
-            Some((told, (follower, phase, counted)))
-        },
-    )
+    produce(|out| async move {
+        let _counted = counted;
+        let watcher = match start {
+            Start::Failed(status) => return out.give(vec![Told::Failed(status.into())]).await,
+            Start::Changes(watcher) => watcher,
+            Start::List(mut listing) => {
+                while let Some(told) = follower.list(&mut listing) {
+                    out.give(told).await;
+                }
+                listing.watcher
+            }
+        };
+        follower.follow(watcher, out).await;
+    })
 }
 
 /// A watch as lines of text: few, large chunks where it is busy.
 fn lines(
-    encoder: Encoder,
+    mut encoder: Encoder,
     told: impl Stream<Item = Vec<Told>> + Send + 'static,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    futures::stream::unfold(Some((encoder, told.boxed())), |state| async move {
-        let (mut encoder, mut told) = state?;
-        let mut out = Vec::new();
-        // Clients take empty frames for an attack, after a hundred of them on one connection.
-        while out.is_empty() {
-            for one in told.next().await? {
-                if let Err(status) = encoder.write(&mut out, one).await {
-                    encode(&mut out, "ERROR", &status.to_value());
-                    return Some((Bytes::from(out), None));
+    produce(|out| async move {
+        let mut told = std::pin::pin!(told);
+        while let Some(told) = told.next().await {
+            if let [Told::Line(line)] = &told[..] {
+                out.give(line.clone()).await;
+                continue;
+            }
+            let mut text = Vec::new();
+            for one in told {
+                if let Err(status) = encoder.write(&mut text, one).await {
+                    encode(&mut text, "ERROR", &status.to_value());
+                    return out.give(text.into()).await;
                 }
             }
+            // Clients take empty frames for an attack, after a hundred of them on one connection.
+            if !text.is_empty() {
+                out.give(text.into()).await;
+            }
         }
-        Some((Bytes::from(out), Some((encoder, told))))
     })
 }
 
@@ -263,6 +275,8 @@ fn handed(told: Told) -> Vec<Event> {
                 EventType::Deleted => Event::Deleted(object),
             })
             .collect(),
+        // Told to readers of text only.
+        Told::Line(_) => Vec::new(),
         Told::Bookmark { revision, initial_end } => {
             vec![Event::Bookmark { revision, initial_events_end: initial_end }]
         }
@@ -271,15 +285,8 @@ fn handed(told: Told) -> Vec<Event> {
 }
 
 impl Follower {
-    fn begin(&self, start: Start) -> (Vec<Told>, Phase) {
-        match start {
-            Start::Failed(status) => (vec![Told::Failed(status)], Phase::End),
-            Start::Changes(watcher) => (Vec::new(), self.following(watcher)),
-            Start::List(listing) => self.list(listing),
-        }
-    }
-
-    fn list(&self, mut listing: Listing) -> (Vec<Told>, Phase) {
+    /// The next objects of a list, until all of them and its end are told.
+    fn list(&self, listing: &mut Listing) -> Option<Vec<Told>> {
         let mut seen = Vec::new();
         let mut size = 0;
         while size < LISTED_AT_ONCE
@@ -290,23 +297,14 @@ impl Follower {
                 seen.push((EventType::Added, object));
             }
         }
-        let mut told = vec![Told::Seen(seen)];
-        if listing.objects.len() > 0 {
-            return (told, Phase::List(listing));
+        let mut told = Vec::new();
+        if !seen.is_empty() {
+            told.push(Told::Seen(seen));
         }
-        if listing.end_marker {
+        if listing.objects.len() == 0 && std::mem::take(&mut listing.end_marker) {
             told.push(Told::Bookmark { revision: listing.revision, initial_end: true });
         }
-        (told, self.following(listing.watcher))
-    }
-
-    fn following(&self, watcher: Watcher) -> Phase {
-        let due = self.next_due(Instant::now());
-        let waits = Waits {
-            stop: Box::pin(self.call.state.stop.clone().cancelled_owned()),
-            due: Box::pin(tokio::time::sleep_until(due)),
-        };
-        Phase::Follow(watcher, waits)
+        (!told.is_empty()).then_some(told)
     }
 
     /// When the next bookmark is due, or the end.
@@ -319,46 +317,52 @@ impl Follower {
         }
     }
 
-    async fn follow(&self, mut watcher: Watcher, mut waits: Waits) -> (Vec<Told>, Phase) {
+    async fn follow(&self, mut watcher: Watcher, out: Outlet<Vec<Told>>) {
+        let mut waits = Waits {
+            stop: Box::pin(self.call.state.stop.clone().cancelled_owned()),
+            due: Box::pin(tokio::time::sleep_until(self.next_due(Instant::now()))),
+        };
+        let caches = &self.call.state.caches;
         loop {
-            let progress = self.call.state.caches.progress();
+            let progress = caches.progress();
             tokio::select! {
                 biased;
-                () = &mut waits.stop => return (Vec::new(), Phase::End),
                 next = watcher.next() => match next {
                     Next::Changes(changes) => {
-                        let seen = self.seen(&changes);
-                        if !seen.is_empty() {
-                            return (vec![Told::Seen(seen)], Phase::Follow(watcher, waits));
+                        if let Some(told) = self.seen(&changes, &watcher) {
+                            out.give(vec![told]).await;
                         }
                     }
                     Next::Lagged { since } => {
-                        return (vec![Told::Failed(too_old(since, since))], Phase::End);
+                        let told = Told::Failed(too_old(since, since).into());
+                        return out.give(vec![told]).await;
                     }
-                    Next::Closed => return (Vec::new(), Phase::End),
+                    Next::Closed => return,
                 },
+                () = &mut waits.stop => return,
                 () = &mut waits.due => {
                     let now = Instant::now();
                     if now >= self.ends {
-                        return (Vec::new(), Phase::End);
+                        return;
                     }
                     waits.due.as_mut().reset(self.next_due(now));
-                    let bookmark = Told::Bookmark { revision: progress, initial_end: false };
-                    return (vec![bookmark], Phase::Follow(watcher, waits));
+                    out.give(vec![Told::Bookmark { revision: progress, initial_end: false }]).await;
                 }
             }
         }
     }
 
     /// What changes are to this watch.
-    fn seen(&self, changes: &[Arc<Change>]) -> Vec<Seen> {
-        let mut seen = Vec::new();
-        for change in changes {
-            if let Some((kind, object)) = change.seen_by(|object| self.selection.matches(object)) {
-                seen.push((kind, object));
-            }
+    fn seen(&self, changes: &[Arc<Change>], watcher: &Watcher) -> Option<Told> {
+        let seen_of = |change: &Change| change.seen_by(|object| self.selection.matches(object));
+        if let [change] = changes
+            && self.shares
+            && watcher.has_company()
+        {
+            return seen_of(change).map(|(kind, object)| Told::Line(change.line(kind, &object)));
         }
-        seen
+        let seen: Vec<Seen> = changes.iter().filter_map(|change| seen_of(change)).collect();
+        (!seen.is_empty()).then_some(Told::Seen(seen))
     }
 }
 
@@ -366,18 +370,16 @@ impl Follower {
 struct Encoder {
     call: Arc<Call>,
     form: Representation,
+    /// Whether objects go out as they are stored, or a part of them does.
+    stored: bool,
     columns_sent: bool,
 }
 
 impl Encoder {
-    /// Whether objects go out as they are stored, or a part of them does.
-    fn sends_stored(&self) -> bool {
-        self.call.served.serves_stored_bytes() && !matches!(self.form.shape, Shape::Table(_))
-    }
-
     async fn write(&mut self, out: &mut Vec<u8>, told: Told) -> Result<(), Status> {
         match told {
             Told::Seen(seen) => return self.write_seen(out, seen).await,
+            Told::Line(line) => out.extend_from_slice(&line),
             Told::Bookmark { revision, initial_end } => {
                 let bookmark = self.bookmark(revision, initial_end);
                 encode(out, "BOOKMARK", &bookmark);
@@ -391,7 +393,7 @@ impl Encoder {
     async fn write_seen(&mut self, out: &mut Vec<u8>, seen: Vec<Seen>) -> Result<(), Status> {
         out.reserve(seen.iter().map(|(_, object)| object.size() + 40).sum());
         let shape = self.form.shape;
-        if self.sends_stored() {
+        if self.stored {
             for (kind, object) in seen {
                 encode_event(out, kind.as_str(), |out| match shape {
                     Shape::PartialMetadata(version) => write_partial(out, &object, version),

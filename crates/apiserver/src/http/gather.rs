@@ -2,18 +2,29 @@
 //!
 //! A change of an object that a hundred watchers of a connection are told of is a hundred frames. Each stream
 //! has a task of its own and wakes the task of the connection, which would encrypt and send every frame by
-//! itself. Here a flush only promises: the task of the connection wakes itself, and sends everything when its
-//! turn comes, behind the tasks that were woken before it. HTTP/2 reads whenever it is polled, so that a read
-//! marks the next turn.
+//! itself. Here a flush that comes soon after another one only promises: the task of the connection wakes
+//! itself, and sends everything when its turn comes, behind the tasks that were woken before it. HTTP/2 reads
+//! whenever it is polled, so that a read marks the next turn. The first flush after a pause is not kept waiting.
 
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 /// As much as is kept back at most: four records of TLS.
 const GATHERED: usize = 64 << 10;
+
+/// Whoever has said nothing for so long has nothing to gather.
+const PAUSE: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// Memory for what is kept, lent to the connection that has something to say.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 pub(super) struct Gather<S> {
     stream: S,
@@ -24,11 +35,13 @@ pub(super) struct Gather<S> {
     sent: usize,
     /// Whether a flush was promised in an earlier turn.
     promised: bool,
+    /// When something was sent last.
+    last: Option<Instant>,
 }
 
 impl<S: AsyncWrite + Unpin> Gather<S> {
     pub(super) fn new(stream: S, gathers: bool) -> Self {
-        Self { stream, gathers, kept: Vec::new(), sent: 0, promised: false }
+        Self { stream, gathers, kept: Vec::new(), sent: 0, promised: false, last: None }
     }
 
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -42,15 +55,30 @@ impl<S: AsyncWrite + Unpin> Gather<S> {
         }
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
         // A connection that rests holds no memory for what it once had to say.
-        self.kept = Vec::new();
+        let mut spare = std::mem::take(&mut self.kept);
+        spare.clear();
+        if spare.capacity() <= 2 * GATHERED {
+            SPARE.set(spare);
+        }
         self.sent = 0;
         self.promised = false;
+        self.last = Some(Instant::now());
         Poll::Ready(Ok(()))
     }
 
     /// Makes room for more, which may take sending what is kept.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.kept.len() >= GATHERED { self.poll_send(context) } else { Poll::Ready(Ok(())) }
+        if self.kept.len() >= GATHERED {
+            ready!(self.poll_send(context))?;
+        }
+        if self.kept.capacity() == 0 {
+            self.kept = SPARE.take();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn has_paused(&self) -> bool {
+        self.last.is_none_or(|last| last.elapsed() >= PAUSE)
     }
 }
 
@@ -108,10 +136,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gather<S> {
         if !self.gathers {
             return Pin::new(&mut self.stream).poll_flush(context);
         }
-        if !self.kept.is_empty() && !self.promised {
-            self.promised = true;
-            context.waker().wake_by_ref();
+        if self.kept.is_empty() || self.promised {
+            return Poll::Ready(Ok(()));
         }
+        if self.has_paused() {
+            return self.poll_send(context);
+        }
+        self.promised = true;
+        context.waker().wake_by_ref();
         Poll::Ready(Ok(()))
     }
 
@@ -198,9 +230,13 @@ mod tests {
         Pin::new(far).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer).is_pending()
     }
 
-    #[tokio::test]
-    async fn what_is_flushed_in_one_turn_goes_out_at_the_begin_of_the_next() {
+    #[tokio::test(start_paused = true)]
+    async fn what_follows_soon_goes_out_together_and_what_follows_a_pause_at_once() {
         let (mut turn, mut far) = Turn::new(1 << 20);
+        assert!(turn.say(b"first"));
+        turn.flush();
+        assert_eq!(heard(&mut far, 5).await, b"first");
+        assert_eq!(turn.times_woken(), 0);
         for word in [&b"one "[..], b"two "] {
             assert!(turn.say(word));
             turn.flush();
@@ -211,17 +247,25 @@ mod tests {
         assert_eq!(heard(&mut far, 8).await, b"one two ");
         turn.flush();
         assert_eq!(turn.times_woken(), 1, "nothing is left to promise");
+        tokio::time::advance(PAUSE).await;
+        assert!(turn.say(b"later"));
+        turn.flush();
+        assert_eq!(heard(&mut far, 5).await, b"later");
+        assert_eq!(turn.times_woken(), 1);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_reader_that_is_slow_is_not_written_to_without_end() {
-        let (mut turn, mut far) = Turn::new(1 << 10);
+        let (mut turn, mut far) = Turn::new(4 << 10);
+        assert!(turn.say(b"first"));
+        turn.flush();
+        heard(&mut far, 5).await;
         let block = vec![b'x'; GATHERED];
         assert!(turn.say(&block));
         assert!(!turn.say(b"more"), "what is kept has to go first");
         let mut left = GATHERED;
         while left > 0 {
-            let length = left.min(1 << 10);
+            let length = left.min(4 << 10);
             heard(&mut far, length).await;
             left -= length;
             turn.flush();

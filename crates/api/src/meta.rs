@@ -6,7 +6,7 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::readable::Readable;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{Described, Time, go_package, text, wire};
+use crate::wire::{Carried, Described, Time, go_package, text, wire};
 
 go_package!("v1");
 
@@ -29,7 +29,7 @@ wire! {
         annotations?: Labels,
         owner_references?: Vec<OwnerReference>,
         finalizers?: Vec<String>,
-        managed_fields?: Vec<Value>,
+        managed_fields?: Carried,
     }
 
     /// An object that must go before or with this one.

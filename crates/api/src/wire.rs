@@ -8,10 +8,11 @@
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use karmada_apimachinery::Value;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 pub use crate::time::Time;
@@ -174,6 +175,7 @@ scalar_schema! {
     i64 => "int64", {"type": "integer", "format": "int64"};
     Int => "int", {"type": "integer"};
     Uint => "uint", {"type": "integer"};
+    Carried => "interface {}", {"x-kubernetes-preserve-unknown-fields": true};
     Value => "interface {}", {"x-kubernetes-preserve-unknown-fields": true};
     Time => "v1.Time", {"type": "string", "format": "date-time"};
     Bytes => "[]uint8", {"type": "string", "format": "byte"};
@@ -240,6 +242,35 @@ plain_number! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub String);
+
+/// A part that nobody here looks into: it is carried along as the text it is.
+#[derive(Debug, Clone, Default)]
+pub struct Carried(Option<Arc<RawValue>>);
+
+impl Carried {
+    fn text(&self) -> Option<&str> {
+        self.0.as_deref().map(RawValue::get)
+    }
+}
+
+impl PartialEq for Carried {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Serialize for Carried {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_deref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Carried {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self((text.get() != "[]").then(|| text.into())))
+    }
+}
 
 /// Defines structs that are serde types and schema nodes at once; see the module docs.
 macro_rules! wire {

@@ -1,6 +1,7 @@
 //! The parts of `core/v1` that Karmada's kinds embed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::meta::{Condition, Labels};
 use crate::wire::{Time, go_package, text, wire};
@@ -157,6 +158,21 @@ impl Taint {
     /// Two taints are the same one if key and effect agree.
     pub fn is_same(&self, other: &Taint) -> bool {
         self.key == other.key && self.effect == other.effect
+    }
+
+    /// How much longer the taint is tolerated: no time at all where nothing tolerates it, for ever
+    /// (`None`) where no toleration that does is limited.
+    pub fn tolerated_for(&self, tolerations: &[Toleration], now: Time) -> Option<Duration> {
+        let mut tolerating = tolerations.iter().filter(|t| t.tolerates(self)).peekable();
+        if tolerating.peek().is_none() {
+            return Some(Duration::ZERO);
+        }
+        let gone = now.0.duration_since(self.time_added?.0);
+        let left = |seconds| {
+            let allowed = jiff::SignedDuration::from_secs(seconds);
+            Duration::try_from(allowed.saturating_sub(gone)).unwrap_or_default()
+        };
+        tolerating.filter_map(|toleration| toleration.toleration_seconds).map(left).min()
     }
 }
 

@@ -8,6 +8,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::explain::Explanation;
 use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy};
+use karmada_api::wire::Time;
 use karmada_api::work::{AggregatedStatusItem, ResourceBindingSpec, ResourceBindingStatus};
 use karmada_interpreter::lua::Limits;
 use karmada_interpreter::{Gates, Interpreter};
@@ -45,6 +46,7 @@ pub(crate) fn schedule(data: &[u8]) {
         deleting: false,
         applied_placement: input.applied.as_deref(),
         peers: &peers,
+        now: Time(Timestamp::UNIX_EPOCH),
     };
     let request = input.spec.replica_requirements.as_ref();
     let request = request.map(|needs| request_of(&needs.resource_request)).unwrap_or_default();

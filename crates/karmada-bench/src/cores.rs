@@ -7,6 +7,7 @@ use std::time::Duration;
 use karmada_api::cluster::Cluster;
 use karmada_api::config::ResourceInterpreterCustomization;
 use karmada_api::policy::{OverridePolicy, PropagationPolicy};
+use karmada_api::wire::Time;
 use karmada_api::work::{ResourceBinding, ResourceBindingSpec, ResourceBindingStatus};
 use karmada_apimachinery::object::ObjectMutExt;
 use karmada_apimachinery::{Value, json};
@@ -162,6 +163,7 @@ fn decide(
         deleting: false,
         applied_placement: None,
         peers: &peers,
+        now: Time(jiff::Timestamp::UNIX_EPOCH),
     };
     let placed = schedule(&subject, snapshot, &estimates, &config);
     anyhow::ensure!(placed.is_some_and(|outcome| outcome.result.is_ok()), "{what} finds a place");

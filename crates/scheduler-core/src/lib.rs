@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use karmada_api::explain::{AffinityAttempt, ClusterVerdict, Refusal, Scheduling};
 use karmada_api::policy::{Placement, SpreadFieldValue};
+use karmada_api::wire::Time;
 use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus, TargetCluster};
 
 pub use estimate::Estimates;
@@ -45,6 +46,8 @@ pub struct Subject<'a> {
     /// The placement of the last decision, from its annotation.
     pub applied_placement: Option<&'a str>,
     pub peers: &'a Peers,
+    /// What is tolerated for a time depends on it.
+    pub now: Time,
 }
 
 /// Other bindings of the same namespace in the same groups, this one left out.
@@ -260,8 +263,7 @@ impl Cycle<'_> {
         mut trace: Option<&mut AffinityAttempt>,
     ) -> Result<Vec<TargetCluster>, Failure> {
         let spec = self.subject.spec;
-        let attempt =
-            rules::Attempt::new(spec, self.placement, affinity, self.subject.peers, self.config);
+        let attempt = rules::Attempt::new(self.subject, self.placement, affinity, self.config);
         let counts_sets = self.counts_sets();
         let demand = Demand::of(spec, counts_sets);
         let candidates = self.candidates(&attempt, &demand, trace.as_deref_mut())?;

@@ -124,6 +124,7 @@ impl Scheduler {
             deleting: false,
             applied_placement: None,
             peers: &peers,
+            now: self.clock.now().into(),
         };
         let epoch = self.epoch.load(Ordering::Acquire);
         let (snapshot, estimates) = (self.snapshot(), Estimates::default());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use karmada_api::explain::Scheduling;
 use karmada_api::meta::find_condition;
 use karmada_api::scopes::Binding;
+use karmada_api::wire::Time;
 use karmada_api::work::ResourceBindingSpec;
 use karmada_api::{annotations, conditions};
 use karmada_client::Error;
@@ -107,7 +108,7 @@ impl Scheduler {
         }
         let snapshot = self.snapshot();
         let peers = self.peers(&*binding);
-        let subject = subject(&*binding, &peers);
+        let subject = subject(&*binding, &peers, self.clock.now().into());
         match trigger::decide(&subject, &snapshot, &self.config) {
             // Nothing to place, and a change of that comes as an event.
             Decision::SkipDeleting | Decision::NoPlacement => Ok(Verdict::Done),
@@ -161,7 +162,7 @@ impl Scheduler {
         let _one_at_a_time = self.depends_on_others().then(|| self.deciding.lock());
         let estimates = Estimates { accurate, assumed: self.assumed() };
         let peers = self.peers(&**binding);
-        let subject = subject(&**binding, &peers);
+        let subject = subject(&**binding, &peers, self.clock.now().into());
         let mut outcome = schedule(&subject, snapshot, &estimates, &self.config)?;
         let mut passing = None;
         if let Some(again) = as_next_time(&subject, &outcome) {
@@ -262,7 +263,7 @@ impl Scheduler {
             };
         let peers = self.peers(&*binding);
         let estimates = Estimates { accurate: BTreeMap::new(), assumed: self.assumed() };
-        let subject = subject(&*binding, &peers);
+        let subject = subject(&*binding, &peers, self.clock.now().into());
         let explained = explain(&subject, &snapshot, &estimates, &self.config, trigger)?;
         Some(explained.1)
     }
@@ -291,7 +292,7 @@ fn as_next_time(subject: &Subject<'_>, outcome: &Outcome) -> Option<ResourceBind
         .then(|| ResourceBindingSpec { clusters: placed.clusters.clone(), ..spec.clone() })
 }
 
-fn subject<'a, B: Binding>(binding: &'a B, peers: &'a Peers) -> Subject<'a> {
+fn subject<'a, B: Binding>(binding: &'a B, peers: &'a Peers, now: Time) -> Subject<'a> {
     let metadata = binding.metadata();
     Subject {
         spec: binding.spec(),
@@ -303,6 +304,7 @@ fn subject<'a, B: Binding>(binding: &'a B, peers: &'a Peers) -> Subject<'a> {
             .get(annotations::APPLIED_PLACEMENT)
             .map(String::as_str),
         peers,
+        now,
     }
 }
 

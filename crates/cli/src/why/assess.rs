@@ -9,6 +9,7 @@ use karmada_api::meta::Kind;
 use karmada_api::policy::{
     ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
 };
+use karmada_api::wire::Time;
 use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus};
 use karmada_api::{annotations, names};
 use karmada_apimachinery::Value;
@@ -234,6 +235,7 @@ fn judge_scheduling(binding: &Value, clusters: &[Cluster]) -> Result<Option<Sche
         deleting: binding.is_being_deleted(),
         applied_placement: binding.annotation(annotations::APPLIED_PLACEMENT),
         peers: &peers,
+        now: Time(jiff::Timestamp::now()),
     };
     let explained =
         explain(&subject, &Snapshot::new(infos), &Estimates::default(), &Config::default(), None);

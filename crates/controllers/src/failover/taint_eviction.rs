@@ -278,21 +278,7 @@ fn purge_mode(failover: Option<&FailoverBehavior>, default: &PurgeMode) -> Purge
 
 /// How long the taints are tolerated from now on; nothing means for ever.
 fn time_left(taints: &[Taint], tolerations: &[Toleration], now: Time) -> Option<Duration> {
-    let mut left = None;
-    for taint in taints {
-        let mut tolerating = tolerations.iter().filter(|t| t.tolerates(taint)).peekable();
-        if tolerating.peek().is_none() {
-            return Some(Duration::ZERO);
-        }
-        for seconds in tolerating.filter_map(|toleration| toleration.toleration_seconds) {
-            let Some(added) = taint.time_added else { continue };
-            let gone = now.0.duration_since(added.0);
-            let allowed = jiff::SignedDuration::from_secs(seconds);
-            let rest = Duration::try_from(allowed.saturating_sub(gone)).unwrap_or_default();
-            left = Some(left.map_or(rest, |known: Duration| known.min(rest)));
-        }
-    }
-    left
+    taints.iter().filter_map(|taint| taint.tolerated_for(tolerations, now)).min()
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ mod workload_groups;
 use std::collections::{BTreeSet, HashSet};
 
 use karmada_api::policy::{ClusterAffinity, Placement};
-use karmada_api::work::ResourceBindingSpec;
+use karmada_api::wire::Time;
 
 use crate::reason::Rejection;
 use crate::snapshot::{ClusterInfo, ServedKind};
-use crate::{Config, Peers};
+use crate::{Config, Subject};
 
 pub(crate) const MAX_SCORE: i64 = 100;
 
@@ -34,16 +34,17 @@ pub(crate) struct Attempt<'a> {
     /// Clusters that all peers of the affinity group run on; `None` when nobody restricts.
     pub(crate) required: Option<BTreeSet<&'a str>>,
     pub(crate) forbidden: BTreeSet<&'a str>,
+    pub(crate) now: Time,
 }
 
 impl<'a> Attempt<'a> {
     pub(crate) fn new(
-        spec: &'a ResourceBindingSpec,
+        subject: &Subject<'a>,
         placement: &'a Placement,
         affinity_name: Option<&str>,
-        peers: &'a Peers,
         config: &Config,
     ) -> Self {
+        let Subject { spec, peers, now, .. } = *subject;
         let rules = || config.rules.rules(config);
         Self {
             placement,
@@ -59,6 +60,7 @@ impl<'a> Attempt<'a> {
             tiers: cluster_affinity::tiers(spec, placement, affinity_name),
             required: workload_groups::required(&peers.affinity),
             forbidden: workload_groups::forbidden(&peers.anti_affinity),
+            now,
         }
     }
 

@@ -169,6 +169,32 @@ fn running_workloads_stay_where_taints_and_missing_apis_keep_new_ones_out() {
 }
 
 #[test]
+fn a_taint_that_evicts_is_tolerated_until_the_time_given_for_it_is_over() {
+    let cases = [
+        ("NoExecute", Some(120), "2026-01-01T10:00:00Z", "2026-01-01T10:01:59Z", "m1"),
+        ("NoExecute", Some(120), "2026-01-01T10:00:00Z", "2026-01-01T10:02:00Z", "none"),
+        ("NoExecute", Some(0), "2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z", "none"),
+        ("NoExecute", None, "2026-01-01T10:00:00Z", "2027-01-01T10:00:00Z", "m1"),
+        // Nobody is evicted by this one, whenever it came.
+        ("NoSchedule", Some(120), "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z", "m1"),
+    ];
+    for (effect, seconds, added, now, expected) in cases {
+        let mut tainted = cluster("m1", 10);
+        tainted["spec"]["taints"] = json!([{"key": "k", "effect": effect, "timeAdded": added}]);
+        let tolerations = json!([{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]);
+        let binding = binding(1, json!({"clusterTolerations": tolerations}), &[]);
+        let spec: ResourceBindingSpec = serde_json::from_value(binding).unwrap();
+        let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
+        let now = Time(now.parse().unwrap());
+        let subject = Subject { now, ..subject(&spec, &status, &peers) };
+        let (fleet, estimates) = (snapshot(&[tainted]), Estimates::default());
+        let outcome = schedule(&subject, &fleet, &estimates, &Config::default()).unwrap();
+        let placed = outcome.result.map_or("none", |_| "m1");
+        assert_eq!(placed, expected, "{effect}, {seconds:?} s, at {now}");
+    }
+}
+
+#[test]
 fn an_evicting_cluster_is_no_candidate_even_for_its_own_workload() {
     let mut binding = binding(2, divided("dynamic"), &[("m1", 2)]);
     binding["gracefulEvictionTasks"] =

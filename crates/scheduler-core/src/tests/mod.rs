@@ -7,6 +7,7 @@ mod reference;
 mod sets;
 
 use karmada_api::cluster::Cluster;
+use karmada_api::wire::Time;
 use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus, TargetCluster};
 use karmada_apimachinery::{Value, json};
 
@@ -82,7 +83,15 @@ fn subject<'a>(
     status: &'a ResourceBindingStatus,
     peers: &'a Peers,
 ) -> Subject<'a> {
-    Subject { spec, status, generation: 1, deleting: false, applied_placement: None, peers }
+    Subject {
+        spec,
+        status,
+        generation: 1,
+        deleting: false,
+        applied_placement: None,
+        peers,
+        now: Time("1970-01-01T00:00:00Z".parse().unwrap()),
+    }
 }
 
 fn run(binding: &Value, status: Value, snapshot: &Snapshot, config: &Config) -> Outcome {

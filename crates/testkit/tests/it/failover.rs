@@ -96,6 +96,13 @@ async fn a_taint_is_tolerated_for_as_long_as_the_policy_says() {
     assert!(!placed(&world, "short-deployment").await.contains("m1"), "{}", world.trace());
     world.advance(seconds(300)).await;
     assert_eq!(placed(&world, "ever-deployment").await, "m1:2 m2:2");
+    assert!(!placed(&world, "short-deployment").await.contains("m1"), "{}", world.trace());
+    // Whoever comes now would be sent away at once, so that it does not come.
+    world.apply(&deployment("late", 4)).await;
+    world.apply(&deployment_policy("late", &format!("{BOTH}{short}"))).await;
+    eventually_placed(&world, "late-deployment", "m2:4").await;
+    world.advance(seconds(60)).await;
+    assert_eq!(tasks(&world, "late-deployment").await, [""; 0]);
     world.stop().await;
 }
 

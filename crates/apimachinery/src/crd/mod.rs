@@ -14,6 +14,7 @@ mod ratchet;
 mod resource;
 mod schema_rules;
 mod shape;
+mod shaped;
 mod structural;
 mod validate;
 mod version_parts;

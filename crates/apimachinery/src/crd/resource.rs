@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::validate::{blocks_rules, validate, validate_change};
-use super::{coerced_name, lists, shape};
+use super::{coerced_name, lists, shape, shaped};
 use crate::decode::Problems;
 use crate::field::{FieldError, Path};
 use crate::gvk::GroupVersion;
@@ -104,6 +104,11 @@ impl CustomResource {
     /// Brings an object from the store into shape; `self` is the storage version.
     pub fn shape_stored(&self, value: &mut Value) -> bool {
         shape::shape_stored(value, &self.schema)
+    }
+
+    /// Whether the text of a stored object is that of one in shape, as far as can be told without a tree.
+    pub fn is_shaped(&self, text: &[u8]) -> bool {
+        shaped::is_shaped(text, &self.schema)
     }
 
     /// Turns a shaped object of another version into one of this version, without a conversion webhook: the

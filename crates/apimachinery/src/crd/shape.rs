@@ -11,7 +11,7 @@ use crate::field::{FieldError, Path, go_json};
 use crate::schema::{Additional, Cursor, Schema};
 
 /// Fields every resource has, whatever its schema says.
-const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+pub(super) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 const MANAGED_FIELDS: &str = "managedFields";
 
@@ -115,7 +115,7 @@ impl Pruned {
 }
 
 /// The schema of a field; `Some(None)` when any value is allowed without one.
-fn known_field<'s>(schema: Option<&'s Schema>, key: &str) -> Option<Option<&'s Schema>> {
+pub(super) fn known_field<'s>(schema: Option<&'s Schema>, key: &str) -> Option<Option<&'s Schema>> {
     let schema = schema?;
     if let Some(property) = schema.properties.get(key) {
         return Some(Some(property));

@@ -38,6 +38,7 @@ const MANY: usize = 1_000;
 
 /// Brings an object up to date with its schema as it is read; returns whether that changed it.
 pub type Transform = Arc<dyn Fn(&mut Value) -> bool + Send + Sync>;
+type IsWhole = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 type Fields = Arc<dyn Fn(&Value) -> Vec<(Arc<str>, String)> + Send + Sync>;
 
 type Observe = Arc<dyn Fn(&Change) + Send + Sync>;
@@ -47,6 +48,8 @@ type Observe = Arc<dyn Fn(&Change) + Send + Sync>;
 pub struct Reading {
     /// Brings an object up to date with its schema; absent where stored bytes are served as they are.
     pub transform: Option<Transform>,
+    /// Whether a text needs no transformation, told without making a tree of it; a no may be wrong.
+    pub is_whole: Option<IsWhole>,
     /// Extracts the selectable fields beside name and namespace.
     pub fields: Option<Fields>,
     /// Is told of every change, in order, before anyone can see it in the cache.
@@ -166,6 +169,10 @@ impl Cache {
         let (key, revision): (Arc<str>, _) = (self.key_of(kv).into(), kv.mod_revision);
         let mut object = StoredObject::read(key.clone(), &kv.value, revision)?;
         if self.reading.transform.is_none() && self.reading.fields.is_none() {
+            return Ok(object);
+        }
+        let is_whole = self.reading.is_whole.as_ref().is_some_and(|is_whole| is_whole(&kv.value));
+        if is_whole && self.reading.fields.is_none() {
             return Ok(object);
         }
         let mut value = object.to_value();

@@ -71,7 +71,7 @@ impl BuiltIn {
         let own = Self::new(resource);
         let fields = (!own.selectable.is_empty())
             .then(|| Arc::new(move |object: &Value| own.fields(object)) as _);
-        Reading { transform: completion(resource), fields, observe: None }
+        Reading { transform: completion(resource), fields, ..Reading::default() }
     }
 
     fn is_definition(&self) -> bool {

@@ -106,12 +106,17 @@ impl Custom {
             .filter(|_| converted)
             .filter_map(|version| CustomResource::compile(definition, version.str_at(&["name"])?))
             .collect();
+        let stored = Arc::new(stored);
+        let is_whole = (!converted).then(|| {
+            let stored = stored.clone();
+            Arc::new(move |text: &[u8]| stored.is_shaped(text)) as _
+        });
         let transform = Arc::new(move |object: &mut Value| {
             let version = object.gvk().version;
             let own = former.iter().find(|former| former.version == version);
             own.unwrap_or(&stored).shape_stored(object)
         });
-        Some(Reading { transform: Some(transform), fields, observe: None })
+        Some(Reading { transform: Some(transform), is_whole, fields, observe: None })
     }
 
     /// The rows of the served table for a definition.

@@ -189,19 +189,11 @@ impl Ctx {
             self.memory.lock().news.insert(key.clone());
             return queue.add(key);
         }
+        // Whoever writes the conditions may have dropped ours.
         let ours = |status: &ResourceBindingStatus| {
             find_condition(&status.conditions, condition::FULLY_APPLIED).cloned()
         };
-        let known = ours(binding.status());
-        // A Work that was never made reports nothing, neither when it is wanted nor when it no longer is.
-        if known.as_ref().is_some_and(|known| known.status != "True")
-            && kept_clusters(before.spec()) != kept_clusters(binding.spec())
-        {
-            self.memory.lock().news.insert(key.clone());
-            return queue.add_after(key, COALESCE);
-        }
-        // Whoever writes the conditions may have dropped ours.
-        if ours(before.status()) != known
+        if ours(before.status()) != ours(binding.status())
             || before.status().aggregated_status != binding.status().aggregated_status
         {
             queue.add_after(key, COALESCE);

@@ -153,28 +153,6 @@ async fn a_cluster_made_anew_under_the_same_name_gets_everything() {
     world.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_cluster_that_is_no_longer_wanted_is_not_waited_for() {
-    let mut world = World::of(25, 2).await;
-    world.apply(&config_map("conf", "1")).await;
-    world.apply(&config_policy("conf", ALL)).await;
-    let is_applied = async |world: &World, wanted: &str| {
-        let binding = world.get(BINDINGS, "default", "conf-configmap").await.unwrap_or_default();
-        condition(&binding, "FullyApplied").is_some_and(|(status, _)| status == wanted)
-    };
-    world.eventually("it is applied", async |world| is_applied(world, "True").await).await;
-    world.advance(seconds(30)).await;
-    // The new cluster has no place for Works yet when the binding wants one there.
-    world.recreate("m2").await;
-    world.eventually("a Work is missing", async |world| is_applied(world, "False").await).await;
-    assert!(work(&world, "m2", "ConfigMap", "conf").await.is_none());
-    let one = "\nplacement: {clusterAffinity: {clusterNames: [m1]}}";
-    world.apply(&config_policy("conf", one)).await;
-    world.eventually("nothing is missing", async |world| is_applied(world, "True").await).await;
-    assert_eq!(placed(&world, "conf-configmap").await, "m1:0");
-    world.stop().await;
-}
-
 const THINGS: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

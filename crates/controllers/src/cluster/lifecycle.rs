@@ -24,6 +24,8 @@ use crate::failover::taint_eviction;
 
 /// How often a cluster that cannot go yet is looked at, should no change wake it.
 const RECHECK: Duration = Duration::from_secs(10);
+/// How soon a cluster is looked at again whose execution namespace is not known to be there.
+const UNSEEN: Duration = Duration::from_secs(1);
 /// Bindings by the clusters they are scheduled to.
 pub(crate) const BY_CLUSTER: &str = "cluster-lifecycle/targets";
 
@@ -131,20 +133,22 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     if object.is_being_deleted() {
         return remove(&cluster, &object, &ctx).await;
     }
-    ensure_execution_space(&cluster, &object, &ctx).await?;
+    let is_seen = ensure_execution_space(&cluster, &object, &ctx).await?;
     mark(&cluster, &object, &ctx).await?;
-    Ok(Action::AwaitChange)
+    Ok(if is_seen { Action::AwaitChange } else { Action::Requeue(UNSEEN) })
 }
 
+/// Makes the execution namespace unless there is one. Returns whether it was seen: the end of one that never was
+/// would be told by nobody.
 async fn ensure_execution_space(
     cluster: &Cluster,
     object: &Object,
     ctx: &Ctx,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let name = cluster.metadata.name.clone();
     let space = names::execution_space(&name);
     if ctx.namespaces.cache().get(&ObjectKey::cluster(space.as_str())).is_some() {
-        return Ok(());
+        return Ok(true);
     }
     let namespace = json!({
         "apiVersion": "v1",
@@ -155,9 +159,10 @@ async fn ensure_execution_space(
         Ok(_) => {
             let note = format!("Created execution space({space}) for cluster({name}).");
             ctx.events.normal(object, event_reason::CREATE_EXECUTION_SPACE_SUCCEED, note);
-            Ok(())
+            Ok(false)
         }
-        Err(error) if error.is_already_exists() => Ok(()),
+        // It may be an earlier one on its way out.
+        Err(error) if error.is_already_exists() => Ok(false),
         Err(source) => {
             let reason = event_reason::CREATE_EXECUTION_SPACE_FAILED;
             ctx.events.warning(object, reason, source.to_string());

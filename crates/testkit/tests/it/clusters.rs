@@ -6,6 +6,7 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_cli::registration::Unjoin;
+use karmada_client::DeleteOptions;
 use karmada_testkit::{Options, World, gvr};
 
 use crate::pieces::*;
@@ -79,6 +80,26 @@ async fn a_joined_cluster_has_its_namespace_and_is_held_by_a_finalizer() {
         world.cluster("m1").await.unwrap().metadata.finalizers == [finalizers::CLUSTER]
     };
     world.eventually("the finalizer is back", back).await;
+    world.stop().await;
+}
+
+/// A write that fails as if somebody had been faster must not be taken for a namespace that is there.
+#[tokio::test(start_paused = true)]
+async fn a_joined_cluster_gets_its_namespace_back_once_writes_succeed() {
+    let world = World::of(41, 1).await;
+    let namespaces = world.client.api(&gvr("namespaces"));
+    world.contend(500);
+    for _ in 0..10 {
+        // It may be gone already, or the answer is lost.
+        drop(namespaces.delete("karmada-es-m1", &DeleteOptions::default()).await);
+        world.advance(seconds(5)).await;
+    }
+    world.contend(0);
+    let is_back = async |world: &World| {
+        let space = world.get("namespaces", "", "karmada-es-m1").await;
+        space.is_some_and(|space| !space.is_being_deleted())
+    };
+    world.eventually("the namespace is back", is_back).await;
     world.stop().await;
 }
 

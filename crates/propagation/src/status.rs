@@ -85,11 +85,7 @@ impl Aggregation {
 
     /// Whether every cluster that should have the object has it, and no other one.
     pub fn is_fully_applied(&self, spec: &ResourceBindingSpec) -> bool {
-        let expected = kept_clusters(spec);
-        !expected.is_empty()
-            && expected.len() == self.items.len()
-            && self.applied == self.items.len()
-            && self.items.keys().all(|cluster| expected.contains(cluster.as_str()))
+        self.applied == self.items.len() && is_fully_applied(self.items.values(), spec)
     }
 
     /// The `FullyApplied` condition.
@@ -115,6 +111,17 @@ impl Aggregation {
             ..Condition::default()
         }
     }
+}
+
+/// Whether every cluster that should have the object has it, and no other one, going by one item per cluster.
+pub fn is_fully_applied<'a>(
+    items: impl ExactSizeIterator<Item = &'a AggregatedStatusItem>,
+    spec: &ResourceBindingSpec,
+) -> bool {
+    let expected = kept_clusters(spec);
+    !expected.is_empty()
+        && expected.len() == items.len()
+        && items.into_iter().all(|item| item.applied && expected.contains(&*item.cluster_name))
 }
 
 fn item_of(

@@ -15,7 +15,7 @@ use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Client, Object};
 use karmada_interpreter::{Interpreter, Operation};
-use karmada_propagation::status::{Aggregation, Report, WrongWork};
+use karmada_propagation::status::{Aggregation, Report, WrongWork, is_fully_applied};
 use karmada_propagation::work::kept_clusters;
 use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Priority, Queue, Recorder};
 use parking_lot::Mutex;
@@ -193,7 +193,12 @@ impl Ctx {
         let ours = |status: &ResourceBindingStatus| {
             find_condition(&status.conditions, condition::FULLY_APPLIED).cloned()
         };
-        if ours(before.status()) != ours(binding.status())
+        let known = ours(binding.status());
+        // A Work that never was reports nothing, not even its end when it is no longer wanted.
+        let is_outdated = known.as_ref().is_some_and(|known| !known.is_true())
+            && is_fully_applied(binding.status().aggregated_status.iter(), binding.spec());
+        if is_outdated
+            || ours(before.status()) != known
             || before.status().aggregated_status != binding.status().aggregated_status
         {
             queue.add_after(key, COALESCE);

@@ -9,6 +9,7 @@ use karmada_testkit::{Happening, Options, World, gvr};
 use crate::pieces::*;
 
 const ALL: &str = "placement: {clusterAffinity: {clusterNames: [m1, m2]}}";
+const ONE: &str = "placement: {clusterAffinity: {clusterNames: [m1]}}";
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_answers_with_empty_lists_loses_nothing() {
@@ -150,6 +151,58 @@ async fn a_cluster_made_anew_under_the_same_name_gets_everything() {
     let is_back = async |world: &World| has(world, "m1", "deployments.apps", "web").await;
     world.eventually("the new cluster has it", is_back).await;
     assert!(has(&world, "m2", "deployments.apps", "web").await);
+    world.stop().await;
+}
+
+async fn applied(world: &World, binding: &str) -> String {
+    let binding = world.get(BINDINGS, "default", binding).await.unwrap_or_default();
+    condition(&binding, "FullyApplied").map(|(status, _)| status).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_could_not_be_made_is_not_missed_when_it_is_no_longer_wanted() {
+    let mut world = World::of(25, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    let is = async |world: &World, wanted: &str| applied(world, "conf-configmap").await == wanted;
+    world.eventually("it is applied", async |world| is(world, "True").await).await;
+    world.advance(seconds(30)).await;
+    // The new cluster has no place for Works yet when the binding wants one there.
+    world.recreate("m2").await;
+    world.eventually("a Work is missing", async |world| is(world, "False").await).await;
+    assert!(work(&world, "m2", "ConfigMap", "conf").await.is_none());
+    world.apply(&config_policy("conf", ONE)).await;
+    world.eventually("nothing is missing", async |world| is(world, "True").await).await;
+    assert_eq!(placed(&world, "conf-configmap").await, "m1:0");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cluster_reported_that_is_left_stands_until_its_work_is_gone() {
+    let world = World::of(26, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    let is = async |world: &World, wanted: &str| applied(world, "conf-configmap").await == wanted;
+    world.eventually("it is applied", async |world| is(world, "True").await).await;
+    world.member("m1").faults().webhook_denies();
+    world.apply(&config_map("conf", "2")).await;
+    world.eventually("m1 refuses", async |world| is(world, "False").await).await;
+    let reported = async || {
+        let binding = world.get(BINDINGS, "default", "conf-configmap").await.unwrap();
+        let items = binding.list_at(&["status", "aggregatedStatus"]).iter();
+        items
+            .filter_map(|item| item.str_at(&["clusterName"]).map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    world.member("m2").partition();
+    world.apply(&config_policy("conf", ONE)).await;
+    world.advance(seconds(20)).await;
+    assert!(work(&world, "m2", "ConfigMap", "conf").await.is_some_and(|w| w.is_being_deleted()));
+    assert_eq!(reported().await, ["m1", "m2"], "the copy in m2 is still there");
+    world.member("m1").heal();
+    world.member("m2").heal();
+    world.eventually("m1 alone has it", async |world| is(world, "True").await).await;
+    assert_eq!(reported().await, ["m1"]);
     world.stop().await;
 }
 

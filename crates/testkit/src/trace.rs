@@ -50,6 +50,8 @@ pub struct Line {
     pub name: String,
     /// Whether Karmada put the object there.
     pub managed: bool,
+    /// Whether it is being deleted.
+    pub going: bool,
     /// The clusters a binding names.
     pub clusters: Vec<String>,
     /// The clusters a binding leaves, whose copies stay until they are replaced.
@@ -82,6 +84,7 @@ impl Trace {
             namespace: String::new(),
             name: String::new(),
             managed: false,
+            going: false,
             clusters: Vec::new(),
             leaving: Vec::new(),
             text: text.into(),
@@ -133,6 +136,7 @@ impl Trace {
             namespace: object.namespace().to_owned(),
             name: object.name().to_owned(),
             managed,
+            going: object.is_being_deleted(),
             clusters: clusters
                 .filter_map(|target| Some(target.str_at(&["name"])?.to_owned()))
                 .collect(),

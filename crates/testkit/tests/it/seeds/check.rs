@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use karmada_api::names;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_testkit::{Happening, World};
+use karmada_testkit::{Happening, Line, World};
 
 use super::model::{Kind, Taints, Template};
 
@@ -16,6 +17,25 @@ pub(crate) async fn binding(world: &World, template: &Template) -> Option<Value>
         return world.get(place, "", &name).await;
     }
     world.get("resourcebindings.v1alpha2.work.karmada.io", "default", &name).await
+}
+
+/// The name of a template's Works.
+fn work_of(template: &Template) -> String {
+    names::work(template.kind.word(), &template.name, template.kind.namespace())
+}
+
+/// Whether a copy has to be gone before others are written, and is not.
+pub(crate) async fn waits_for_purge(world: &World, template: &Template) -> bool {
+    let binding = binding(world, template).await.unwrap_or_default();
+    let tasks = binding.list_at(&["spec", "gracefulEvictionTasks"]).iter();
+    for task in tasks.filter(|task| task["purgeMode"] == "Directly") {
+        let space = names::execution_space(task["fromCluster"].as_str().unwrap_or_default());
+        let work = world.get("works.v1alpha1.work.karmada.io", &space, &work_of(template)).await;
+        if work.is_some() {
+            return true;
+        }
+    }
+    false
 }
 
 fn shares(binding: &Value) -> BTreeMap<String, i64> {
@@ -170,7 +190,7 @@ pub(crate) fn nothing_left_unasked(
         let is_it =
             |template: &&Template| template.kind.word() == line.kind && template.name == line.name;
         let Some(template) = templates.iter().find(is_it) else { continue };
-        let same = |other: &karmada_testkit::Line| {
+        let same = |other: &Line| {
             (&other.place, &other.kind, &other.name) == (&line.place, &line.kind, &line.name)
         };
         let added = lines[..place].iter().rev();
@@ -184,12 +204,20 @@ pub(crate) fn nothing_left_unasked(
             continue;
         }
         let binding = format!("{}-{}", template.name, template.kind.word().to_lowercase());
-        let bound = lines[..place].iter().rev();
-        let mut bound = bound.filter(|other| {
+        let is_bound = |other: &&Line| {
             other.place == "plane" && other.name == binding && other.kind.ends_with("Binding")
-        });
-        let last = bound.next().filter(|last| last.at > seen_since);
-        if last.is_some_and(|last| last.leaving.contains(&line.place)) {
+        };
+        let was_to_stay = |until: usize| {
+            let last = lines[..until].iter().rev().find(is_bound);
+            last.is_some_and(|last| last.at > seen_since && last.leaving.contains(&line.place))
+        };
+        // A Work that is being deleted stays so whatever is decided next, and takes its copy along
+        // whenever the member answers again.
+        let (space, work) = (names::execution_space(&line.place), work_of(template));
+        let own = lines[..place].iter().enumerate().rev();
+        let own = own.filter(|(_, other)| other.namespace == space && other.name == work);
+        let decided = own.take_while(|(_, other)| other.going).last().map_or(place, |(at, _)| at);
+        if was_to_stay(place) && was_to_stay(decided) {
             return Err(format!(
                 "{title} left {} at {} before it was replaced",
                 line.place, line.at

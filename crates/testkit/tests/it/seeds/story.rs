@@ -361,6 +361,9 @@ impl Story {
             .collect();
         self.world.advance(AT_ONCE).await;
         let template = &self.templates[index];
+        if check::waits_for_purge(&self.world, template).await {
+            return Ok(());
+        }
         for member in well.iter().filter(|_| !template.divided) {
             // It may be on its way out, or on its way back.
             let recently = now.saturating_sub(WELL * 10);

@@ -4,8 +4,8 @@ use karmada_api::meta::Kind;
 use karmada_api::work::{self, v1alpha1};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::field::quote;
+use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt;
-use serde_json::json;
 
 /// Converts a binding; other objects and versions are refused.
 pub fn convert(object: &Value, to: &str) -> Result<Value, String> {

@@ -6,6 +6,7 @@ use karmada_api::meta::Kind;
 use karmada_api::wire::{GO_TYPE, schema_of};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
+use karmada_apimachinery::value::Text;
 
 use crate::request::Denial;
 
@@ -35,7 +36,7 @@ pub(crate) fn check<K: Kind>(object: &Value) -> Result<(), Denial> {
 pub(crate) const RECORD: &[&str] = &["metadata", "managedFields"];
 
 /// Lists that were set aside, with their places.
-pub(crate) type Aside = Vec<(&'static [&'static str], Vec<Value>)>;
+pub(crate) type Aside = Vec<(&'static [&'static str], karmada_apimachinery::value::List)>;
 
 /// A copy of the object in which these lists are empty, and the lists. They hold values of any type, which
 /// are the same after reading and writing, so that only the rest has to take that way.
@@ -55,14 +56,14 @@ fn copy_around(
     let Some(fields) = value.as_object().filter(|_| !paths.is_empty()) else {
         return value.clone();
     };
-    let copy = |(name, value): (&String, &Value)| {
+    let copy = |(name, value): (&Text, &Value)| {
         let next = paths.iter().filter(|(path, step)| path[*step] == name);
         let next: Vec<_> = next.map(|(path, step)| (*path, step + 1)).collect();
         let ends = next.iter().find(|(path, step)| path.len() == *step);
         let copied = match (ends, value) {
             (Some((path, _)), Value::Array(items)) if !items.is_empty() => {
                 aside.push((*path, items.clone()));
-                Value::Array(Vec::new())
+                Value::Array(Default::default())
             }
             (Some(_), value) => value.clone(),
             (None, value) => copy_around(value, &next, aside),
@@ -104,7 +105,7 @@ fn restore_absence(schema: &Value, original: Option<&Value>, encoded: &mut Value
                     let given = original.and_then(|original| original.get(name));
                     if is_collection(node)
                         && is_empty(value)
-                        && given.is_none_or(serde_json::Value::is_null)
+                        && given.is_none_or(karmada_apimachinery::Value::is_null)
                     {
                         *value = Value::Null;
                     } else {
@@ -174,7 +175,7 @@ impl<'a> Mismatch<'a> {
     fn find_in_fields(
         &mut self,
         schema: &Value,
-        fields: &'a serde_json::Map<String, Value>,
+        fields: &'a karmada_apimachinery::Map,
         depth: usize,
     ) -> Option<String> {
         if let Some(values) = schema.get("additionalProperties") {
@@ -238,7 +239,7 @@ fn go_type(schema: &Value) -> String {
 mod tests {
     use super::*;
     use karmada_api::policy::{ClusterOverridePolicy, PropagationPolicy};
-    use serde_json::json;
+    use karmada_apimachinery::json;
 
     fn policy(spec: Value) -> Value {
         json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "spec": spec})

@@ -12,7 +12,7 @@ use crate::rules::placement::check_affinity;
 use crate::url;
 
 pub fn validate_create(registry: &ResourceRegistry) -> Vec<FieldError> {
-    let metadata = serde_json::to_value(&registry.metadata).unwrap_or_default();
+    let metadata = karmada_apimachinery::to_value(&registry.metadata).unwrap_or_default();
     let mut errors =
         validate_object_meta(&metadata, false, names::subdomain_name, &Path::new("metadata"));
     let path = Path::new("spec");
@@ -27,7 +27,8 @@ pub fn validate_create(registry: &ResourceRegistry) -> Vec<FieldError> {
 }
 
 pub fn validate_update(registry: &ResourceRegistry, old: &ResourceRegistry) -> Vec<FieldError> {
-    let meta = |r: &ResourceRegistry| serde_json::to_value(&r.metadata).unwrap_or_default();
+    let meta =
+        |r: &ResourceRegistry| karmada_apimachinery::to_value(&r.metadata).unwrap_or_default();
     let mut errors =
         validate_object_meta_update(&meta(registry), &meta(old), &Path::new("metadata"));
     errors.extend(validate_create(registry));

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use karmada_api::labels;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{Gvk, Gvr};
+use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt;
-use serde_json::json;
 
 use crate::hooks::{Hook, Phase, hooks};
 use crate::request::{Denial, Environment, Operation, QuotaUse, Request};

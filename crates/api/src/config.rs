@@ -286,7 +286,7 @@ pub fn check_dependencies(dependencies: &[DependentObjectReference]) -> Vec<Fiel
             ));
         }
         let selector = dependency.label_selector.as_ref();
-        let selector = selector.and_then(|selector| serde_json::to_value(selector).ok());
+        let selector = selector.and_then(|selector| karmada_apimachinery::to_value(selector).ok());
         errors.extend(validate_label_selector(selector.as_ref(), &path.child("labelSelector")));
     }
     errors
@@ -299,23 +299,26 @@ mod tests {
     #[test]
     fn dependencies_need_a_kind_and_a_way_to_find_them() {
         let cases = [
-            (serde_json::json!({"apiVersion": "v1", "kind": "Secret", "name": "s"}), ""),
-            (serde_json::json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {}}), ""),
+            (karmada_apimachinery::json!({"apiVersion": "v1", "kind": "Secret", "name": "s"}), ""),
             (
-                serde_json::json!({"kind": "Secret", "name": "s"}),
+                karmada_apimachinery::json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {}}),
+                "",
+            ),
+            (
+                karmada_apimachinery::json!({"kind": "Secret", "name": "s"}),
                 r#"dependencies[0].apiVersion: Invalid value: "": missing required apiVersion"#,
             ),
             (
-                serde_json::json!({"apiVersion": "v1", "kind": "Secret"}),
+                karmada_apimachinery::json!({"apiVersion": "v1", "kind": "Secret"}),
                 r#"dependencies[0]: Invalid value: {"apiVersion":"v1","kind":"Secret"}: dependency can not leave name and labelSelector all empty"#,
             ),
             (
-                serde_json::json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
+                karmada_apimachinery::json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
                 "dependencies[0].labelSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
             ),
         ];
         for (dependency, expected) in cases {
-            let dependency = serde_json::from_value(dependency).unwrap();
+            let dependency = karmada_apimachinery::from_value(dependency).unwrap();
             let errors: Vec<String> =
                 check_dependencies(&[dependency]).iter().map(ToString::to_string).collect();
             assert_eq!(errors.join(", "), expected);

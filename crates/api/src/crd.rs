@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use karmada_apimachinery::Value;
-use serde_json::{Map, json};
+use karmada_apimachinery::{Map, json};
 
 use crate::meta::Kind;
 use crate::wire::GO_TYPE;
@@ -409,7 +409,7 @@ fn strip(node: &mut Value) {
 
 /// Whether a node of a schema has a description; used to keep `kubectl explain` useful.
 pub fn undescribed_fields(schema: &Value) -> Vec<String> {
-    fn walk(node: &Map<String, Value>, path: &str, found: &mut Vec<String>) {
+    fn walk(node: &Map, path: &str, found: &mut Vec<String>) {
         if let Some(Value::Object(properties)) = node.get("properties") {
             for (name, property) in properties {
                 let path = format!("{path}.{name}");

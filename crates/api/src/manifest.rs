@@ -108,8 +108,8 @@ pub fn stamp(manifest: &mut Value, work_permanent_id: Option<&str>) {
 }
 
 /// The keys of a map, sorted and joined by commas.
-fn keys(map: &Map<String, Value>) -> String {
-    map.keys().map(String::as_str).collect::<Vec<_>>().join(",")
+fn keys(map: &Map) -> String {
+    map.keys().map(|it| it.as_str()).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ macro_rules! kinds {
             }
             #[inline(never)]
             fn to_value(&self) -> serde_json::Result<karmada_apimachinery::Value> {
-                serde_json::to_value(self)
+                karmada_apimachinery::to_value(self)
             }
         }
 

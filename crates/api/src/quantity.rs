@@ -3,7 +3,7 @@
 pub use karmada_apimachinery::quantity::Quantity;
 
 use karmada_apimachinery::Value;
-use serde_json::json;
+use karmada_apimachinery::json;
 
 use crate::wire::Described;
 

@@ -108,7 +108,7 @@ mod tests {
             ("2020-01-01T00:00:00Zé", r#"parsing time "2020-01-01T00:00:00Zé": extra text: "é""#),
         ];
         for (text, expected) in cases {
-            let error = serde_json::from_value::<Time>(text.into()).unwrap_err();
+            let error = karmada_apimachinery::from_value::<Time>(text.into()).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
     }

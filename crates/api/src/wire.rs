@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use karmada_apimachinery::Value;
+use karmada_apimachinery::{Map, json};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, json};
 
 pub use crate::time::Time;
 
@@ -46,7 +46,7 @@ pub const GO_TYPE: &str = "x-go-type";
 pub struct ObjectSchema {
     description: String,
     go_type: String,
-    properties: Map<String, Value>,
+    properties: Map,
     required: Vec<Value>,
 }
 
@@ -68,7 +68,7 @@ impl ObjectSchema {
         let description = prose(docs);
         if let Some(node) = schema.as_object_mut() {
             if !description.is_empty() {
-                node.insert("description".into(), description.into());
+                node.insert("description", description.into());
             }
             merge(node, facts);
         }
@@ -111,7 +111,7 @@ impl ObjectSchema {
 }
 
 /// Facts replace what the type says, except that `properties` and `items` are refined in place.
-fn merge(node: &mut Map<String, Value>, facts: Value) {
+fn merge(node: &mut Map, facts: Value) {
     let Value::Object(facts) = facts else { return };
     for (key, fact) in facts {
         match (node.get_mut(&key), fact) {
@@ -290,7 +290,7 @@ macro_rules! wire {
              #[serde(deserialize_with = "crate::wire::null_as_zero", skip_serializing_if = "crate::wire::is_zero")]
              pub $field: $ty,]
             [$($schema)* .field((stringify!($field), concat!($($json)?)), &[$($fdoc),*], false,
-                <$ty as $crate::wire::Described>::schema(), serde_json::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
+                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
     };
     (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*]
         $(#[doc = $fdoc:literal])* $field:ident $(as $json:literal)? + : $ty:ty $(= $facts:tt)?, $($rest:tt)*) => {
@@ -298,7 +298,7 @@ macro_rules! wire {
             [$($rust)* $(#[doc = $fdoc])* $(#[serde(rename = $json)])?
              #[serde(deserialize_with = "crate::wire::null_as_zero")] pub $field: $ty,]
             [$($schema)* .field((stringify!($field), concat!($($json)?)), &[$($fdoc),*], false,
-                <$ty as $crate::wire::Described>::schema(), serde_json::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
+                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
     };
     (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*]
         $(#[doc = $fdoc:literal])* $field:ident $(as $json:literal)? : $ty:ty $(= $facts:tt)?, $($rest:tt)*) => {
@@ -306,7 +306,7 @@ macro_rules! wire {
             [$($rust)* $(#[doc = $fdoc])* $(#[serde(rename = $json)])?
              #[serde(deserialize_with = "crate::wire::null_as_zero")] pub $field: $ty,]
             [$($schema)* .field((stringify!($field), concat!($($json)?)), &[$($fdoc),*], true,
-                <$ty as $crate::wire::Described>::schema(), serde_json::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
+                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
     };
     (@fields $name:ident [[$($doc:literal,)*] [$($facts:tt)?]] [$($rust:tt)*] [$($schema:tt)*]) => {
         $(#[doc = $doc])*
@@ -315,10 +315,10 @@ macro_rules! wire {
         pub struct $name { $($rust)* }
 
         impl $crate::wire::Described for $name {
-            fn schema() -> serde_json::Value {
+            fn schema() -> karmada_apimachinery::Value {
                 $crate::wire::ObjectSchema::new(&[$($doc),*], <Self as $crate::wire::Described>::go_type())
                     $($schema)*
-                    .build(serde_json::json!({ $( "+": $facts )? })["+"].take())
+                    .build(karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())
             }
             fn go_type() -> String {
                 concat_package(stringify!($name))
@@ -399,8 +399,8 @@ macro_rules! text {
         }
 
         impl $crate::wire::Described for $name {
-            fn schema() -> serde_json::Value {
-                serde_json::json!({"type": "string", $crate::wire::GO_TYPE: Self::go_type()})
+            fn schema() -> karmada_apimachinery::Value {
+                karmada_apimachinery::json!({"type": "string", $crate::wire::GO_TYPE: Self::go_type()})
             }
             fn go_type() -> String {
                 concat_package(stringify!($name))
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn nulls_read_as_zero_and_unknown_words_survive() {
         let value = json!({"fruit": "Fig", "itemCount": null, "lid": null, "length": 1});
-        let basket: Basket = serde_json::from_value(value).unwrap();
+        let basket: Basket = karmada_apimachinery::from_value(value).unwrap();
         assert_eq!(basket.fruit, Fruit::Other("Fig".into()));
         assert_eq!(basket.item_count, 0);
     }
@@ -477,7 +477,8 @@ mod tests {
 
     #[test]
     fn times_have_second_precision() {
-        let time: Time = serde_json::from_value(json!("2020-01-02T03:04:05.678+02:00")).unwrap();
-        assert_eq!(serde_json::to_value(time).unwrap(), "2020-01-02T01:04:05Z");
+        let time: Time =
+            karmada_apimachinery::from_value(json!("2020-01-02T03:04:05.678+02:00")).unwrap();
+        assert_eq!(karmada_apimachinery::to_value(time).unwrap(), "2020-01-02T01:04:05Z");
     }
 }

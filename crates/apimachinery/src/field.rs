@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use crate::Value;
 
 /// A path such as `spec.template.spec.containers[0].env[FOO].name`. Validation makes one for every value it
 /// looks at, so short ones are kept in place.
@@ -383,7 +383,7 @@ pub fn join_errors(errors: &[FieldError]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json;
 
     #[test]
     fn errors_read_as_kubernetes_prints_them() {

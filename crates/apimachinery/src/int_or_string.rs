@@ -1,6 +1,6 @@
 //! Values that are a number or a string, where a string is usually a percentage of some total.
 
-use serde_json::Value;
+use crate::Value;
 
 use crate::field::quote;
 
@@ -42,7 +42,7 @@ pub fn percent_of(value: &Value) -> Option<i64> {
 /// The text of a number or string, as tables show it.
 pub fn to_text(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => other.to_string(),
     }
 }
@@ -50,7 +50,7 @@ pub fn to_text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json;
 
     #[test]
     fn percentages_scale_and_round_as_asked() {

@@ -1,8 +1,7 @@
 //! The vocabulary of a Kubernetes API as plain values: objects, names, selectors, quantities,
 //! patches, schemas, errors. Nothing here does I/O or reads the clock.
 //!
-//! Objects are `serde_json::Value` trees with sorted keys; they live for the duration of one
-//! request or decision.
+//! Objects are [`Value`] trees with sorted keys; they live for the duration of one request or decision.
 
 pub mod crd;
 pub mod decode;
@@ -22,6 +21,7 @@ pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod time;
+pub mod value;
 pub mod yaml;
 
-pub use serde_json::{Map, Value, json};
+pub use value::{Map, Value, from_value, to_value};

@@ -1,6 +1,6 @@
 //! Reading and writing well-known places of an object tree.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use crate::gvk::{GroupVersion, Gvk};
 
@@ -11,7 +11,7 @@ pub trait ObjectExt {
     fn i64_at(&self, path: &[&str]) -> Option<i64>;
     fn bool_at(&self, path: &[&str]) -> Option<bool>;
     fn list_at(&self, path: &[&str]) -> &[Value];
-    fn map_at(&self, path: &[&str]) -> Option<&Map<String, Value>>;
+    fn map_at(&self, path: &[&str]) -> Option<&Map>;
 
     fn name(&self) -> &str {
         self.str_at(&["metadata", "name"]).unwrap_or_default()
@@ -62,9 +62,9 @@ impl ObjectExt for Value {
         self.at(path)?.as_bool()
     }
     fn list_at(&self, path: &[&str]) -> &[Value] {
-        self.at(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        self.at(path).and_then(Value::as_array).map_or(&[], |list| list.as_slice())
     }
-    fn map_at(&self, path: &[&str]) -> Option<&Map<String, Value>> {
+    fn map_at(&self, path: &[&str]) -> Option<&Map> {
         self.at(path)?.as_object()
     }
 }
@@ -77,7 +77,7 @@ pub trait ObjectMutExt {
     fn remove_at(&mut self, path: &[&str]) -> Option<Value>;
     fn at_mut(&mut self, path: &[&str]) -> Option<&mut Value>;
     /// The map at `path`, made empty where it is missing or not a map.
-    fn map_at_mut(&mut self, path: &[&str]) -> &mut Map<String, Value>;
+    fn map_at_mut(&mut self, path: &[&str]) -> &mut Map;
     fn list_at_mut(&mut self, path: &[&str]) -> &mut [Value];
 }
 
@@ -99,7 +99,7 @@ impl ObjectMutExt for Value {
     fn at_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         path.iter().try_fold(self, |value, step| value.get_mut(step))
     }
-    fn map_at_mut(&mut self, path: &[&str]) -> &mut Map<String, Value> {
+    fn map_at_mut(&mut self, path: &[&str]) -> &mut Map {
         let mut value = self;
         for step in path {
             value = as_map(value).entry((*step).to_owned()).or_insert(Value::Null);
@@ -107,11 +107,11 @@ impl ObjectMutExt for Value {
         as_map(value)
     }
     fn list_at_mut(&mut self, path: &[&str]) -> &mut [Value] {
-        self.at_mut(path).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
+        self.at_mut(path).and_then(Value::as_array_mut).map_or(&mut [], |list| list.as_mut_slice())
     }
 }
 
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+fn as_map(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -121,7 +121,7 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json;
 
     #[test]
     fn absent_and_wrong_typed_places_read_as_absent() {

@@ -6,8 +6,8 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 use std::str::FromStr;
 
+use crate::Value;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
 const NANOS: i128 = 1_000_000_000;
 /// Binary quantities are capped at the largest 64-bit integer.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use crate::{Map, Value, json};
 
 use crate::field::{FieldError, join_errors, quote};
 use crate::gvk::{GroupKind, GroupResource};
@@ -181,7 +181,7 @@ impl Status {
     pub fn to_value(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
-            metadata.insert("continue".into(), token.as_str().into());
+            metadata.insert("continue", token.as_str().into());
         }
         let mut status = json!({
             "kind": "Status",
@@ -210,15 +210,15 @@ impl Details {
             [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
         {
             if !text.is_empty() {
-                details.insert(key.into(), text.as_str().into());
+                details.insert(key, text.as_str().into());
             }
         }
         if !self.causes.is_empty() {
             let causes: Vec<Value> = self.causes.iter().map(Cause::to_value).collect();
-            details.insert("causes".into(), causes.into());
+            details.insert("causes", causes.into());
         }
         if self.retry_after_seconds > 0 {
-            details.insert("retryAfterSeconds".into(), self.retry_after_seconds.into());
+            details.insert("retryAfterSeconds", self.retry_after_seconds.into());
         }
         Value::Object(details)
     }
@@ -231,7 +231,7 @@ impl Cause {
             [("reason", &self.reason), ("message", &self.message), ("field", &self.field)]
         {
             if !text.is_empty() {
-                cause.insert(key.into(), text.as_str().into());
+                cause.insert(key, text.as_str().into());
             }
         }
         Value::Object(cause)

@@ -1,7 +1,7 @@
 //! Writes trees as YAML in the layout Kubernetes' serializer uses: sorted keys, lists level with
 //! their key, strings quoted only where they would read as something else.
 
-use serde_json::Value;
+use crate::Value;
 
 /// Returns the YAML text of a tree.
 pub fn to_string(value: &Value) -> String {
@@ -202,7 +202,7 @@ fn is_plain(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json;
 
     #[test]
     fn trees_are_laid_out_as_kubernetes_does() {

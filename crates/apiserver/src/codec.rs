@@ -131,7 +131,7 @@ impl SaidType {
     fn of(body: &Value) -> Self {
         let said = |key: &str| match body.get(key) {
             None | Some(Value::Null) => Some(None),
-            Some(Value::String(text)) => Some(Some(text.clone())),
+            Some(Value::String(text)) => Some(Some(text.to_string())),
             Some(_) => None,
         };
         match (said("apiVersion"), said("kind")) {

@@ -28,7 +28,7 @@ pub(crate) fn plain(value: &Value) -> String {
             format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
         }
         other => match other.to_json() {
-            serde_json::Value::String(text) => text,
+            karmada_apimachinery::Value::String(text) => text.to_string(),
             json => json.to_string(),
         },
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use karmada_apimachinery::json;
 use proptest::prelude::*;
-use serde_json::json;
 
 use crate::{Budget, Declarations, Type, Value, compile};
 
-fn run(source: &str) -> Result<serde_json::Value, String> {
+fn run(source: &str) -> Result<karmada_apimachinery::Value, String> {
     let object = json!({"a": 1, "name": "x", "list": [1, 2, 3], "map": {"k": "v"}});
     let declarations = Declarations::from([("o".to_owned(), Type::Dyn)]);
     let program = compile(source, &declarations)?;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
+use karmada_apimachinery::Value as Json;
 use karmada_apimachinery::quantity::Quantity;
 use karmada_apimachinery::time::{format_go_duration, format_time};
-use serde_json::Value as Json;
 
 use crate::library::{Semver, Url};
 

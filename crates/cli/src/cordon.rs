@@ -88,7 +88,7 @@ mod tests {
     fn a_cluster_is_changed_once_and_keeps_its_other_taints() {
         let plain = json!({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}});
         let taints = change(&plain, Wish::Cordon).unwrap();
-        assert_eq!(taints.as_array().map(Vec::len), Some(2));
+        assert_eq!(taints.as_array().map(|it| it.len()), Some(2));
         let cordoned = json!({"spec": {"taints": taints}});
         assert_eq!(change(&cordoned, Wish::Cordon), None);
         assert_eq!(change(&cordoned, Wish::Uncordon), Some(plain["spec"]["taints"].clone()));

@@ -251,7 +251,8 @@ async fn dependencies(karmada: &Server, member: &Server, found: &Value, args: &A
     })?;
     let references = interpreter.interpret_dependency(found).map_err(|error| error.to_string())?;
     for reference in references {
-        let reference = serde_json::to_value(&reference).map_err(|error| error.to_string())?;
+        let reference =
+            karmada_apimachinery::to_value(&reference).map_err(|error| error.to_string())?;
         let (namespace, name) = (
             reference.str_at(&["namespace"]).unwrap_or_default().to_owned(),
             reference.str_at(&["name"]).unwrap_or_default().to_owned(),

@@ -147,7 +147,7 @@ async fn talk(mut process: AttachedProcess, params: &AttachParams) -> Result<()>
         None => None,
     };
     let Some(ended) = ended else { return Ok(()) };
-    let ended = serde_json::to_value(&ended).map_err(|error| error.to_string())?;
+    let ended = karmada_apimachinery::to_value(&ended).map_err(|error| error.to_string())?;
     if ended.str_at(&["status"]) != Some("Failure") {
         return Ok(());
     }

@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Part {
         while let Some(item) = seq.next_element()? {
             items.push(item);
         }
-        Ok(Value::Array(items))
+        Ok(Value::Array(items.into()))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {

@@ -168,7 +168,8 @@ impl Ctx {
         from: &WorkloadRebalancerStatus,
         to: &WorkloadRebalancerStatus,
     ) -> Result<(), Error> {
-        let (from, to) = (serde_json::to_value(from)?, serde_json::to_value(to)?);
+        let (from, to) =
+            (karmada_apimachinery::to_value(from)?, karmada_apimachinery::to_value(to)?);
         let diff = match (from.as_object(), to.as_object()) {
             (Some(from), Some(to)) => merge::diff(from, to),
             _ => return Ok(()),

@@ -145,7 +145,7 @@ mod tests {
                 ],
             },
         });
-        serde_json::from_value(binding).unwrap()
+        karmada_apimachinery::from_value(binding).unwrap()
     }
 
     #[test]

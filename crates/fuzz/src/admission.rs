@@ -6,7 +6,7 @@ use karmada_admission::{Operation, Phase, Request, Settings, convert, hooks as a
 use karmada_api::features::Gates;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 fn settings() -> Settings {
     Settings {

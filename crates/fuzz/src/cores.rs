@@ -10,6 +10,7 @@ use karmada_api::explain::Explanation;
 use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy};
 use karmada_api::wire::Time;
 use karmada_api::work::{AggregatedStatusItem, ResourceBindingSpec, ResourceBindingStatus};
+use karmada_apimachinery::{Value, json};
 use karmada_interpreter::lua::Limits;
 use karmada_interpreter::{Gates, Interpreter};
 use karmada_propagation::overrides::{OverrideIndex, Overrides};
@@ -17,7 +18,6 @@ use karmada_scheduler_core::resources::Part;
 use karmada_scheduler_core::snapshot::{ClusterInfo, Snapshot, request_of};
 use karmada_scheduler_core::{Config, Estimates, Peer, Peers, Subject, explain, trigger};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -144,7 +144,7 @@ fn ask(interpreter: &Interpreter, input: &Interpreting) -> Vec<String> {
 /// Runs the text as the script of every question, with little to spend.
 pub(crate) fn lua(data: &[u8]) {
     let source = String::from_utf8_lossy(data);
-    let rules: serde_json::Map<String, Value> = [
+    let rules: karmada_apimachinery::Map = [
         "retention",
         "replicaResource",
         "componentResource",
@@ -157,7 +157,7 @@ pub(crate) fn lua(data: &[u8]) {
     .iter()
     .map(|rule| ((*rule).to_owned(), json!({"luaScript": source})))
     .collect();
-    let customization: ResourceInterpreterCustomization = serde_json::from_value(json!({
+    let customization: ResourceInterpreterCustomization = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "any"},
         "spec": {"target": {"apiVersion": "example.io/v1", "kind": "Thing"}, "customizations": rules},
     }))
@@ -175,7 +175,7 @@ pub(crate) fn lua(data: &[u8]) {
     let input = Interpreting {
         observed: object.clone(),
         object,
-        items: vec![serde_json::from_value(item).unwrap()],
+        items: vec![karmada_apimachinery::from_value(item).unwrap()],
         replicas: 3,
     };
     let _ = ask(&interpreter, &input);

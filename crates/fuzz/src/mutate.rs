@@ -1,7 +1,7 @@
 //! Changes inputs, deterministically from a seed: most changes keep JSON well formed, so that they reach the
 //! code behind the parser.
 
-use serde_json::{Map, Value, json};
+use karmada_apimachinery::{Map, Value, json};
 
 /// A small generator of numbers (SplitMix64).
 pub struct Dice(u64);
@@ -99,7 +99,7 @@ fn change(document: &mut Value, donor: &Value, dice: &mut Dice) {
                 let near = number.as_i64().unwrap_or_default();
                 *here = json!(near.wrapping_add(dice.below(5) as i64 - 2));
             }
-            _ => *here = Value::Array(vec![here.take()]),
+            _ => *here = Value::Array(vec![here.take()].into()),
         },
         7 => remove_one(here, dice),
         8 => {
@@ -121,7 +121,8 @@ fn change(document: &mut Value, donor: &Value, dice: &mut Dice) {
 fn remove_one(here: &mut Value, dice: &mut Dice) {
     match here {
         Value::Object(fields) => {
-            if let Some(key) = fields.keys().nth(dice.below(fields.len())).cloned() {
+            let key = fields.keys().nth(dice.below(fields.len())).cloned();
+            if let Some(key) = key {
                 fields.remove(&key);
             }
         }

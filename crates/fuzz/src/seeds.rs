@@ -1,7 +1,7 @@
 //! Inputs to start from: each reaches far into its target.
 
 use karmada_apimachinery::patch::merge;
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()

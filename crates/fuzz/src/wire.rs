@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use jiff::Timestamp;
+use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvk;
+use karmada_apimachinery::json as literal;
 use karmada_apimachinery::jsonpath::Template;
 use karmada_apimachinery::managed::{self, WriteContext};
 use karmada_apimachinery::patch;
@@ -13,7 +15,6 @@ use karmada_apimachinery::{decode, json as object};
 use karmada_apiserver::paging::Place;
 use karmada_cel::{Bindings, Budget, Declarations, Error, Type, Value as CelValue, compile};
 use karmada_kinds::schema;
-use serde_json::{Value, json as literal};
 
 fn deployments() -> Cursor<'static> {
     schema::of("apps", "v1", "Deployment").expect("a built-in kind")
@@ -83,8 +84,8 @@ pub(crate) fn strategic_patch(data: &[u8]) {
 pub(crate) fn apply(data: &[u8]) {
     let Some((document, mut patch)) = pair(data) else { return };
     if let Value::Object(fields) = &mut patch {
-        fields.insert("apiVersion".into(), "apps/v1".into());
-        fields.insert("kind".into(), "Deployment".into());
+        fields.insert("apiVersion", "apps/v1".into());
+        fields.insert("kind", "Deployment".into());
     }
     let gvk = Gvk::new("apps", "v1", "Deployment");
     let context = WriteContext::new("fuzz", &gvk, Timestamp::UNIX_EPOCH);

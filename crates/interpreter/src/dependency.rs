@@ -26,7 +26,7 @@ fn check(reference: &DependentObjectReference) -> std::result::Result<(), String
     let Some(selector) = &reference.label_selector else {
         return Err("dependency can not leave name and labelSelector all empty".to_owned());
     };
-    let selector = serde_json::to_value(selector).map_err(|e| e.to_string())?;
+    let selector = karmada_apimachinery::to_value(selector).map_err(|e| e.to_string())?;
     LabelSelector::from_object(Some(&selector)).map(drop).map_err(|e| e.to_string())
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn sort(references: &mut [DependentObjectReference]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use karmada_apimachinery::json;
 
     #[test]
     fn references_need_a_kind_and_a_name_or_a_selector() {
@@ -70,7 +70,7 @@ mod tests {
             ),
         ];
         for (reference, valid) in cases {
-            let reference = serde_json::from_value(reference).unwrap();
+            let reference = karmada_apimachinery::from_value(reference).unwrap();
             assert_eq!(validate(&[reference]).is_ok(), valid);
         }
     }

@@ -12,11 +12,11 @@ fn aggregated(object: Value, statuses: &[(&str, Value)]) -> Value {
 }
 
 fn customization(name: &str, scripts: &[(&str, &str)]) -> ResourceInterpreterCustomization {
-    let rules: serde_json::Map<_, _> = scripts
+    let rules: karmada_apimachinery::Map = scripts
         .iter()
         .map(|(rule, script)| ((*rule).to_owned(), json!({ "luaScript": script })))
         .collect();
-    serde_json::from_value(json!({
+    karmada_apimachinery::from_value(json!({
         "metadata": {"name": name},
         "spec": {"target": {"apiVersion": "x.io/v1", "kind": "Widget"}, "customizations": rules},
     }))
@@ -121,7 +121,7 @@ fn of_two_customizations_the_first_judges_and_the_second_adds_its_dependency() {
         assert!(interpreter.interpret_health(&widget()).unwrap());
         let dependencies = interpreter.interpret_dependency(&widget()).unwrap();
         assert_eq!(
-            serde_json::to_value(dependencies).unwrap(),
+            karmada_apimachinery::to_value(dependencies).unwrap(),
             json!([{"apiVersion": "v1", "kind": "Secret", "name": "s"}])
         );
     }
@@ -147,7 +147,7 @@ fn a_driver_of_spark_needs_at_least_384_mebibytes_beside_its_memory() {
     let memory = &components[0].replica_requirements.as_ref().unwrap().resource_request["memory"];
     assert_eq!(*memory, Quantity::parse("1408.000000Mi").unwrap());
     // The amount as the script prints it; a binding holds it in canonical form.
-    assert_eq!(serde_json::to_value(memory).unwrap(), json!("1408Mi"));
+    assert_eq!(karmada_apimachinery::to_value(memory).unwrap(), json!("1408Mi"));
 }
 
 // Example: I38, I39

@@ -82,7 +82,7 @@ pub(crate) fn objects<'a>(value: &'a Value, path: &[&str]) -> Result<&'a [Value]
     }
 }
 
-pub(crate) fn map<'a>(value: &'a Value, path: &[&str]) -> Result<Option<&'a Map<String, Value>>> {
+pub(crate) fn map<'a>(value: &'a Value, path: &[&str]) -> Result<Option<&'a Map>> {
     match walk(value, path)? {
         None => Ok(None),
         Some(Value::Object(map)) => Ok(Some(map)),
@@ -91,10 +91,7 @@ pub(crate) fn map<'a>(value: &'a Value, path: &[&str]) -> Result<Option<&'a Map<
 }
 
 /// A map of strings, as labels are.
-pub(crate) fn string_map<'a>(
-    value: &'a Value,
-    path: &[&str],
-) -> Result<Option<&'a Map<String, Value>>> {
+pub(crate) fn string_map<'a>(value: &'a Value, path: &[&str]) -> Result<Option<&'a Map>> {
     let Some(map) = map(value, path)? else { return Ok(None) };
     for (key, entry) in map {
         if !entry.is_string() {
@@ -121,10 +118,7 @@ pub(crate) fn decode<T: DeserializeOwned>(value: &Value, path: &[&str]) -> Resul
 }
 
 /// The object at a path of a template that must be one; names the path if it is not.
-pub(crate) fn make_map<'a>(
-    value: &'a mut Value,
-    path: &[&str],
-) -> Result<&'a mut Map<String, Value>> {
+pub(crate) fn make_map<'a>(value: &'a mut Value, path: &[&str]) -> Result<&'a mut Map> {
     let mut here = value;
     for (depth, step) in path.iter().enumerate() {
         let Value::Object(map) = here else {
@@ -153,7 +147,7 @@ pub(crate) fn set(object: &mut Value, path: &[&str], value: impl Into<Value>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use karmada_apimachinery::json;
 
     #[test]
     fn wrong_types_are_named_with_their_path_and_null_reads_as_absent() {

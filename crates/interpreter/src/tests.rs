@@ -32,9 +32,9 @@ impl Caller for Fixed {
         hook: &Hook,
         question: &ResourceInterpreterContext,
     ) -> Result<ResourceInterpreterContext, String> {
-        let question = serde_json::to_value(question).unwrap();
+        let question = karmada_apimachinery::to_value(question).unwrap();
         self.asked.lock().unwrap().push((hook.id.clone(), question));
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext",
             "response": self.answer,
         }))
@@ -43,7 +43,7 @@ impl Caller for Fixed {
 }
 
 fn webhooks(name: &str, hook: &str, kinds: &str) -> ResourceInterpreterWebhookConfiguration {
-    serde_json::from_value(json!({"metadata": {"name": name}, "webhooks": [{
+    karmada_apimachinery::from_value(json!({"metadata": {"name": name}, "webhooks": [{
         "name": hook, "interpreterContextVersions": ["v1alpha1"],
         "rules": [{"operations": ["*"], "apiGroups": ["x.io"], "apiVersions": ["*"], "kinds": [kinds]}]}]}))
     .unwrap()
@@ -133,7 +133,7 @@ fn answerers_are_asked_in_order() {
     let gvk = widget().gvk();
     assert_eq!(interpreter.source(&gvk, Operation::InterpretHealth), Some(Source::Webhook));
     let script = "function InterpretHealth() return true end";
-    let customization: ResourceInterpreterCustomization = serde_json::from_value(json!({
+    let customization: ResourceInterpreterCustomization = karmada_apimachinery::from_value(json!({
         "spec": {"target": {"apiVersion": "x.io/v1", "kind": "Widget"}, "customizations": {"healthInterpretation": {"luaScript": script}}}}))
     .unwrap();
     interpreter.set_customizations([&customization]);
@@ -247,7 +247,7 @@ fn any_value() -> impl Strategy<Value = Value> {
             prop::collection::vec((keys.clone(), inner), 0..6).prop_map(|entries| entries
                 .into_iter()
                 .map(|(k, v)| (k.to_owned(), v))
-                .collect::<Map<_, _>>()
+                .collect::<Map>()
                 .into()),
         ]
     })
@@ -270,7 +270,7 @@ proptest! {
 
     #[test]
     fn any_object_passes_through_a_script_unchanged_but_for_what_lua_cannot_tell(spec in any_value()) {
-        let customization: ResourceInterpreterCustomization = serde_json::from_value(json!({
+        let customization: ResourceInterpreterCustomization = karmada_apimachinery::from_value(json!({
             "spec": {"target": {"apiVersion": "x.io/v1", "kind": "Widget"},
                      "customizations": {"retention": {"luaScript": "function Retain(desired) return desired end"}}}})).unwrap();
         let interpreter = interpreter();

@@ -72,7 +72,7 @@ fn measure(what: String, goal: &str, time: Duration, mut operation: impl FnMut()
 
 fn fleet(count: usize, regions: usize) -> anyhow::Result<Snapshot> {
     let cluster = |index: usize| -> anyhow::Result<ClusterInfo> {
-        let cluster: Cluster = serde_json::from_value(json!({
+        let cluster: Cluster = karmada_apimachinery::from_value(json!({
             "metadata": {"name": format!("member-{index:04}"), "labels": {"env": "prod"}},
             "spec": {"region": format!("region-{}", index % regions), "provider": "p", "zones": ["z"]},
             "status": {
@@ -150,7 +150,7 @@ fn decide(
 ) -> anyhow::Result<[Vec<String>; 2]> {
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
     let (estimates, config) = (Estimates::default(), Config::default());
-    let spec: ResourceBindingSpec = serde_json::from_value(json!({
+    let spec: ResourceBindingSpec = karmada_apimachinery::from_value(json!({
         "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web", "uid": "u"},
         "replicas": replicas,
         "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
@@ -188,7 +188,7 @@ fn claim_lookup(policies: usize, time: Duration) -> anyhow::Result<Vec<String>> 
                         "labelSelector": {"matchLabels": {"app": format!("app-{number}")}}}),
             _ => json!({"apiVersion": "v1", "kind": "ConfigMap", "name": format!("app-{number}")}),
         };
-        let policy: PropagationPolicy = serde_json::from_value(json!({
+        let policy: PropagationPolicy = karmada_apimachinery::from_value(json!({
             "metadata": {"name": format!("policy-{number}"), "namespace": "ns"},
             "spec": {"resourceSelectors": [selector]},
         }))?;
@@ -238,12 +238,12 @@ fn rendering(time: Duration) -> anyhow::Result<Vec<String>> {
     let template = deployment();
     let clusters: Vec<Value> =
         (0..100).map(|i| json!({"name": format!("member-{i:03}"), "replicas": 2})).collect();
-    let binding: ResourceBinding = serde_json::from_value(json!({
+    let binding: ResourceBinding = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "web-deployment", "namespace": "ns"},
         "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web"},
                  "replicas": 200, "clusters": clusters},
     }))?;
-    let policy: OverridePolicy = serde_json::from_value(json!({
+    let policy: OverridePolicy = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "op", "namespace": "ns"},
         "spec": {"overrideRules": [{"overriders": {
             "imageOverrider": [{"component": "Registry", "operator": "replace", "value": "mirror.example.com"}],
@@ -260,7 +260,8 @@ fn rendering(time: Duration) -> anyhow::Result<Vec<String>> {
         object.set(&["spec", "replicas"], replicas);
         Ok(object)
     };
-    let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "member-000"}}))?;
+    let cluster: Cluster =
+        karmada_apimachinery::from_value(json!({"metadata": {"name": "member-000"}}))?;
     let size = template.to_string().len();
     Ok(measure(
         format!("render 100 Works of {size} bytes, 5 overriders"),
@@ -296,13 +297,14 @@ fn interpreting(time: Duration) -> anyhow::Result<Vec<Vec<String>>> {
     let native = reflect("reflect a status, native", "≤ 10 µs", &object)?;
     let script = "function ReflectStatus(obj)\n  local status = {}\n  status.replicas = obj.status.replicas\n  \
                   status.readyReplicas = obj.status.readyReplicas\n  return status\nend";
-    let customization: ResourceInterpreterCustomization = serde_json::from_value(json!({
-        "metadata": {"name": "workload"},
-        "spec": {
-            "target": {"apiVersion": "example.io/v1", "kind": "Workload"},
-            "customizations": {"statusReflection": {"luaScript": script}},
-        },
-    }))?;
+    let customization: ResourceInterpreterCustomization =
+        karmada_apimachinery::from_value(json!({
+            "metadata": {"name": "workload"},
+            "spec": {
+                "target": {"apiVersion": "example.io/v1", "kind": "Workload"},
+                "customizations": {"statusReflection": {"luaScript": script}},
+            },
+        }))?;
     interpreter.set_customizations([&customization]);
     object["apiVersion"] = "example.io/v1".into();
     object["kind"] = "Workload".into();

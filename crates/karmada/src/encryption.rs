@@ -41,7 +41,7 @@ struct ProviderConfig {
     aescbc: Option<Keys>,
     identity: Option<Empty>,
     secretbox: Option<Keys>,
-    kms: Option<serde_json::Value>,
+    kms: Option<karmada_apimachinery::Value>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -55,8 +55,8 @@ fn answer(
 ) -> Result<Response<karmada_apiserver::http::body::Body>, Status> {
     let object = connection.object.as_ref();
     let spec = object.and_then(|object| object.at(&["spec"])).cloned().unwrap_or_default();
-    let spec: ResourceBindingSpec =
-        serde_json::from_value(spec).map_err(|error| Status::internal(error.to_string()))?;
+    let spec: ResourceBindingSpec = karmada_apimachinery::from_value(spec)
+        .map_err(|error| Status::internal(error.to_string()))?;
     let binding = ObjectKey::new(connection.namespace.as_str(), connection.name.as_str());
     let explanation = explainers.explain(&binding, &spec);
     let text = serde_json::to_vec(&explanation);

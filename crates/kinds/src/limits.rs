@@ -11,7 +11,7 @@ type Amounts = BTreeMap<String, Quantity>;
 fn amounts(value: Option<&Value>) -> Amounts {
     let entries = value.and_then(Value::as_object).into_iter().flatten();
     entries
-        .filter_map(|(name, amount)| Some((name.clone(), Quantity::from_value(amount).ok()?)))
+        .filter_map(|(name, amount)| Some((name.to_string(), Quantity::from_value(amount).ok()?)))
         .collect()
 }
 
@@ -52,12 +52,12 @@ pub fn complete_pod(pod: &mut Value, range: &Value) {
 }
 
 /// Adds what is missing; returns the names of what was added.
-fn complete(container: &mut Value, place: &str, defaults: &Map<String, Value>) -> Vec<String> {
+fn complete(container: &mut Value, place: &str, defaults: &Map) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults {
         if container.at(&["resources", place, name]).is_none() {
             container.set(&["resources", place, name], amount.clone());
-            set.push(name.clone());
+            set.push(name.to_string());
         }
     }
     set.sort();

@@ -137,7 +137,7 @@ pub fn limited(usage: &Usage, hard: &Usage) -> Usage {
 pub fn read(value: Option<&Value>) -> Usage {
     let entries = value.and_then(Value::as_object).into_iter().flatten();
     entries
-        .filter_map(|(name, amount)| Some((name.clone(), Quantity::from_value(amount).ok()?)))
+        .filter_map(|(name, amount)| Some((name.to_string(), Quantity::from_value(amount).ok()?)))
         .collect()
 }
 

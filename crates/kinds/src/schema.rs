@@ -87,8 +87,8 @@ pub fn decode_protobuf(body: &[u8]) -> Result<Value, ProtobufError> {
     let cursor = DEFINITIONS.cursor(name).ok_or_else(unknown)?;
     let mut object = normalise(MESSAGES.decode(name, envelope.raw)?, cursor)?;
     if let Value::Object(fields) = &mut object {
-        fields.insert("apiVersion".into(), envelope.api_version.into());
-        fields.insert("kind".into(), envelope.kind.into());
+        fields.insert("apiVersion", envelope.api_version.into());
+        fields.insert("kind", envelope.kind.into());
     }
     Ok(object)
 }

@@ -44,7 +44,7 @@ pub(super) fn for_signing(secret: &Value, now: Timestamp) -> Option<(String, Str
 #[cfg(test)]
 pub(super) fn example(id: &str, fields: &[(&str, &str)]) -> Value {
     use karmada_apimachinery::json;
-    let mut data = serde_json::Map::new();
+    let mut data = karmada_apimachinery::Map::new();
     for (key, value) in
         [("token-id", id), ("token-secret", "0123456789abcdef")].iter().chain(fields)
     {

@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn policy() -> PropagationPolicy {
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "metadata": {"name": "pp", "namespace": "ns", "labels": {labels::PROPAGATION_POLICY_PERMANENT_ID: "id"}},
             "spec": {
                 "resourceSelectors": [], "propagateDeps": true, "schedulerName": "default-scheduler",
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_binding_carries_what_policy_and_template_say() {
         let binding: ResourceBinding = draft(&template(), &policy()).build();
-        let shown = serde_json::to_value(&binding).unwrap();
+        let shown = karmada_apimachinery::to_value(&binding).unwrap();
         assert_eq!(
             shown["metadata"],
             json!({
@@ -277,7 +277,7 @@ mod tests {
         let mut existing = desired.clone();
         existing.metadata.labels.insert("own".into(), "1".into());
         existing.spec.clusters =
-            serde_json::from_value(json!([{"name": "m1", "replicas": 3}])).unwrap();
+            karmada_apimachinery::from_value(json!([{"name": "m1", "replicas": 3}])).unwrap();
         let suspension = existing.spec.suspension.get_or_insert_default();
         suspension.scheduling = Some(true);
         assert_eq!(update(&existing, &desired, &policy), Ok(None));
@@ -287,7 +287,7 @@ mod tests {
         let updated = update(&existing, &changed, &policy).unwrap().unwrap();
         assert_eq!(updated.spec.replicas, 4);
         assert_eq!(updated.spec.clusters, existing.spec.clusters);
-        let suspension = serde_json::to_value(&updated.spec.suspension).unwrap();
+        let suspension = karmada_apimachinery::to_value(&updated.spec.suspension).unwrap();
         assert_eq!(suspension, json!({"scheduling": true}));
     }
 
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn cluster_scoped_bindings_carry_no_priority_and_no_groups() {
-        let policy: ClusterPropagationPolicy = serde_json::from_value(json!({
+        let policy: ClusterPropagationPolicy = karmada_apimachinery::from_value(json!({
             "metadata": {"name": "cpp"}, "spec": {"resourceSelectors": []}}))
         .unwrap();
         let template = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a:b", "uid": "u"}});

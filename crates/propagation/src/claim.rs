@@ -227,7 +227,7 @@ pub fn is_own_update(old: &Value, new: &Value) -> bool {
 }
 
 fn without(object: &Value, metadata: &[&str]) -> Value {
-    let kept = |map: &Map<String, Value>, drop: &[&str]| -> Map<String, Value> {
+    let kept = |map: &Map, drop: &[&str]| -> Map {
         let kept = map.iter().filter(|(key, _)| !drop.contains(&key.as_str()));
         kept.map(|(key, value)| (key.clone(), value.clone())).collect()
     };

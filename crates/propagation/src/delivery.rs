@@ -101,7 +101,7 @@ pub fn keep_of_member(desired: &mut Value, observed: &Value) {
     {
         let ours: Vec<&str> = observed.annotation(record).unwrap_or_default().split(',').collect();
         let Some(present) = observed.map_at(&["metadata", map]) else { continue };
-        let foreign: Map<String, Value> = present
+        let foreign: Map = present
             .iter()
             .filter(|(key, _)| !ours.contains(&key.as_str()))
             .map(|(key, value)| (key.clone(), value.clone()))

@@ -205,7 +205,7 @@ mod tests {
         for (key, value) in extra.as_object().unwrap() {
             spec[key] = value.clone();
         }
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "metadata": {"name": name, "namespace": "ns", "labels": {labels::RESOURCE_BINDING_PERMANENT_ID: name}},
             "spec": spec,
         }))
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn dependencies_read_the_same_whatever_their_order() {
         let reference = |name: &str| -> DependentObjectReference {
-            serde_json::from_value(
+            karmada_apimachinery::from_value(
                 json!({"apiVersion": "v1", "kind": "Secret", "namespace": "ns", "name": name}),
             )
             .unwrap()
@@ -287,11 +287,11 @@ mod tests {
 
     #[test]
     fn orphans_are_bindings_nobody_names_any_more() {
-        let by_name: DependentObjectReference = serde_json::from_value(
+        let by_name: DependentObjectReference = karmada_apimachinery::from_value(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "name": "conf"}),
         )
         .unwrap();
-        let by_label: DependentObjectReference = serde_json::from_value(json!({
+        let by_label: DependentObjectReference = karmada_apimachinery::from_value(json!({
             "apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns", "labelSelector": {"matchLabels": {"a": "b"}}})).unwrap();
         let attached = attached(&binding("a", json!({})), &conf());
         assert!(!is_orphan(&attached, None, std::slice::from_ref(&by_name)));

@@ -237,7 +237,7 @@ mod tests {
         let mut selector = selector;
         selector["apiVersion"] = "v1".into();
         selector["kind"] = "ConfigMap".into();
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "metadata": {"name": name, "namespace": "ns"},
             "spec": {"priority": priority, "resourceSelectors": [selector]},
         }))

@@ -74,7 +74,7 @@ pub fn best_pick(selectors: &[ResourceSelector], object: &Head<'_>) -> Option<Pr
 /// The labels of an object; values that are no strings are left out.
 pub fn labels_of(object: &Value) -> Labels {
     let labels = object.map_at(&["metadata", "labels"]).into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    labels.filter_map(|(key, value)| Some((key.to_string(), value.as_str()?.to_owned()))).collect()
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
             for (key, value) in fields.as_object().unwrap() {
                 selector[key] = value.clone();
             }
-            let selector: ResourceSelector = serde_json::from_value(selector).unwrap();
+            let selector: ResourceSelector = karmada_apimachinery::from_value(selector).unwrap();
             assert_eq!(picks(&selector, &Head::of(&object)), expected, "{fields}");
         }
     }

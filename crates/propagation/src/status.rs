@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     fn resource() -> ObjectReference {
-        serde_json::from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web"})).unwrap()
+        karmada_apimachinery::from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "web"})).unwrap()
     }
 
     fn work(cluster: &str, applied: Option<&str>, status: Value) -> Work {
@@ -190,7 +190,7 @@ mod tests {
             .map(|applied| json!({"type": "Applied", "status": applied, "reason": "R", "message": "why"}))
             .into_iter()
             .collect();
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "metadata": {"name": "w", "namespace": format!("karmada-es-{cluster}")},
             "spec": {"workload": {"manifests": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "ns", "name": "web"}}]}},
             "status": {
@@ -206,7 +206,7 @@ mod tests {
 
     fn spec(clusters: &[&str]) -> ResourceBindingSpec {
         let clusters: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
-        serde_json::from_value(json!({"resource": {}, "clusters": clusters})).unwrap()
+        karmada_apimachinery::from_value(json!({"resource": {}, "clusters": clusters})).unwrap()
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         );
         assert!(gathered.observe(&work("m1", Some("False"), json!({})), &resource()).unwrap());
         assert!(!gathered.observe(&work("m1", Some("False"), json!({})), &resource()).unwrap());
-        let shown = serde_json::to_value(gathered.items()).unwrap();
+        let shown = karmada_apimachinery::to_value(gathered.items()).unwrap();
         assert_eq!(
             shown,
             json!([

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn list(amounts: Value) -> ResourceList {
-        serde_json::from_value(amounts).unwrap()
+        karmada_apimachinery::from_value(amounts).unwrap()
     }
 
     #[test]

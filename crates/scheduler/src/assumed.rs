@@ -104,7 +104,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn assumptions_end_with_health_removal_and_age() {
         let spec = |clusters: karmada_apimachinery::Value| -> ResourceBindingSpec {
-            serde_json::from_value(json!({
+            karmada_apimachinery::from_value(json!({
                 "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
                 "replicas": 5, "clusters": clusters,
                 "replicaRequirements": {"resourceRequest": {"cpu": "500m"}},
@@ -112,7 +112,7 @@ mod tests {
             .unwrap()
         };
         let status = |health: &str| -> ResourceBindingStatus {
-            serde_json::from_value(
+            karmada_apimachinery::from_value(
                 json!({"aggregatedStatus": [{"clusterName": "m1", "health": health}]}),
             )
             .unwrap()

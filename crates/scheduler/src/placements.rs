@@ -133,11 +133,12 @@ mod tests {
             "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": name}, "placement": placement},
             "status": status,
         });
-        (ObjectKey::new("x", name), serde_json::from_value(value).unwrap())
+        (ObjectKey::new("x", name), karmada_apimachinery::from_value(value).unwrap())
     }
 
     fn cluster(name: &str, labels: Value) -> Cluster {
-        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()
+        karmada_apimachinery::from_value(json!({"metadata": {"name": name, "labels": labels}}))
+            .unwrap()
     }
 
     fn names(placements: &Placements, cluster: &Cluster) -> Vec<String> {

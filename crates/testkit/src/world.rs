@@ -378,7 +378,7 @@ impl World {
 
     pub async fn cluster(&self, name: &str) -> Option<Cluster> {
         let object = self.get("clusters.v1alpha1.cluster.karmada.io", "", name).await?;
-        Some(serde_json::from_value(object).expect("a Cluster"))
+        Some(karmada_apimachinery::from_value(object).expect("a Cluster"))
     }
 
     pub async fn is_ready(&self, cluster: &str) -> bool {

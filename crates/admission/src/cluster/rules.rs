@@ -18,7 +18,7 @@ const ENDPOINT_FORM: &str = "; desired format: hostname, hostname:port, IP or IP
 
 /// Validates a new cluster.
 pub fn validate_create(cluster: &Cluster) -> Vec<FieldError> {
-    let metadata = serde_json::to_value(&cluster.metadata).unwrap_or_default();
+    let metadata = karmada_apimachinery::to_value(&cluster.metadata).unwrap_or_default();
     let rule = |name: &str, _: bool| cluster_name(name);
     let mut errors = validate_object_meta(&metadata, false, rule, &Path::new("metadata"));
     errors.extend(check_spec(&cluster.spec, &Path::new("spec")));
@@ -27,7 +27,8 @@ pub fn validate_create(cluster: &Cluster) -> Vec<FieldError> {
 
 /// Validates a changed cluster.
 pub fn validate_update(cluster: &Cluster, old: &Cluster) -> Vec<FieldError> {
-    let meta = |cluster: &Cluster| serde_json::to_value(&cluster.metadata).unwrap_or_default();
+    let meta =
+        |cluster: &Cluster| karmada_apimachinery::to_value(&cluster.metadata).unwrap_or_default();
     let mut errors =
         validate_object_meta_update(&meta(cluster), &meta(old), &Path::new("metadata"));
     errors.extend(validate_create(cluster));

@@ -2,8 +2,8 @@
 
 use karmada_api::conditions;
 use karmada_apimachinery::Value;
+use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt;
-use serde_json::json;
 
 /// Definitions of the columns of a table of clusters: name, priority, description.
 const COLUMNS: [(&str, i32, &str); 10] = [

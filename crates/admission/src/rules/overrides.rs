@@ -27,8 +27,10 @@ pub(crate) fn validate<P: OverridingPolicy>(
 ) -> Result<Verdict, Denial> {
     let policy: P = decode(&request.object)?;
     // Compat: a list that is there but empty counts as given.
-    let has_rules =
-        request.object.at(&["spec", "overrideRules"]).is_some_and(serde_json::Value::is_array);
+    let has_rules = request
+        .object
+        .at(&["spec", "overrideRules"])
+        .is_some_and(karmada_apimachinery::Value::is_array);
     let namespace = if P::NAMESPACED { &*request.namespace } else { "" };
     refuse_any(&check_spec(policy.spec(), has_rules, namespace))?;
     Ok(Verdict::default())
@@ -70,7 +72,7 @@ fn has_outdated_overriders(overriders: &Overriders) -> bool {
 fn check_rule(rule: &RuleWithCluster, path: &Path) -> Vec<FieldError> {
     let overriders = &rule.overriders;
     let at = |field: &str, index: usize| path.child("overriders").child(field).index(index);
-    let as_value = |labels| serde_json::to_value(labels).unwrap_or_default();
+    let as_value = |labels| karmada_apimachinery::to_value(labels).unwrap_or_default();
     let mut errors = Vec::new();
     for (index, edit) in overriders.annotations_overrider.iter().enumerate() {
         let path = at("annotationsOverrider", index).child("value");

@@ -218,7 +218,7 @@ fn check_application_failover(
         )),
         None if gracefully => errors.push(FieldError::invalid(
             &grace_path,
-            serde_json::Value::Null,
+            karmada_apimachinery::Value::Null,
             "should not be empty when purgeMode is gracefully",
         )),
         _ => {}

@@ -171,10 +171,10 @@ fn is_relevant_change(old: &ResourceBinding, new: &ResourceBinding) -> bool {
 mod tests {
     use super::*;
     use crate::request::Settings;
-    use serde_json::{Value, json};
+    use karmada_apimachinery::{Value, json};
 
     fn binding(replicas: i32, cpu: &str) -> ResourceBinding {
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "metadata": {"name": "b", "namespace": "ns"},
             "spec": {
                 "clusters": [{"name": "m", "replicas": replicas}],
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn settings(overall: Value, used: Value) -> Settings {
-        let quota = serde_json::from_value(json!({
+        let quota = karmada_apimachinery::from_value(json!({
             "metadata": {"name": "q", "namespace": "ns"},
             "spec": {"overall": overall}, "status": {"overallUsed": used},
         }));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     fn used(uses: &[QuotaUse]) -> Value {
-        serde_json::to_value(&uses[0].overall_used).unwrap()
+        karmada_apimachinery::to_value(&uses[0].overall_used).unwrap()
     }
 
     #[test]

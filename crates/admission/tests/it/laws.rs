@@ -7,8 +7,8 @@ use karmada_api::crd::crds;
 use karmada_api::features::Gates;
 use karmada_apimachinery::gvk::{Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::{Map, Value, json};
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
 
 /// Any JSON, wherever one may stand.
 fn any_json() -> impl Strategy<Value = Value> {
@@ -176,7 +176,7 @@ proptest! {
             .iter()
             .map(|grade| json!({"grade": grade, "ranges": [{"name": "cpu", "min": grade, "max": grade + 1}]}))
             .collect();
-        let mut cluster: karmada_api::cluster::Cluster = serde_json::from_value(json!({
+        let mut cluster: karmada_api::cluster::Cluster = karmada_apimachinery::from_value(json!({
             "metadata": {"name": "m"},
             "spec": {"syncMode": "Pull", "zone": zone, "resourceModels": models, "taints": [{"key": "a", "effect": "NoExecute"}]},
         })).unwrap();

@@ -1,6 +1,6 @@
 //! Takes out of an answer what differs from run to run, by the rules of the recordings.
 
-use serde_json::Value;
+use karmada_apimachinery::Value;
 
 /// Numbers UUIDs by first appearance, in the order in which JSON lists them.
 #[derive(Default)]
@@ -21,8 +21,8 @@ impl Normaliser {
                 fields.values_mut().for_each(|value| self.apply(value));
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
-            Value::String(text) if is_time(text) => *text = "<time>".to_owned(),
-            Value::String(text) => *text = self.replace_ids(text),
+            Value::String(text) if is_time(text) => *text = "<time>".to_owned().into(),
+            Value::String(text) => *text = self.replace_ids(text).into(),
             _ => {}
         }
     }

@@ -18,7 +18,7 @@ use karmada_apimachinery::gvk::{GroupKind, GroupResource, Gvk, Gvr};
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::patch::merge;
 use karmada_apimachinery::status::Status;
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 
@@ -120,7 +120,7 @@ impl Plane {
     /// The cases that change a cluster change this one.
     fn join_member(&mut self) {
         let secret = |name: &str| json!({"namespace": "karmada-cluster", "name": name});
-        let mut member: karmada_api::cluster::Cluster = serde_json::from_value(json!({
+        let mut member: karmada_api::cluster::Cluster = karmada_apimachinery::from_value(json!({
             "apiVersion": "cluster.karmada.io/v1alpha1",
             "kind": "Cluster",
             "metadata": {"name": "member1", "uid": self.new_id(), "resourceVersion": "1"},
@@ -140,7 +140,7 @@ impl Plane {
         self.objects
             .iter()
             .filter(|(key, _)| key.starts_with(prefix))
-            .map(|(_, object)| serde_json::from_value(object.clone()).unwrap())
+            .map(|(_, object)| karmada_apimachinery::from_value(object.clone()).unwrap())
             .collect()
     }
 
@@ -337,10 +337,10 @@ impl Plane {
 }
 
 fn admit_registry(object: &Value) -> Result<Value, Status> {
-    let new: ResourceRegistry = serde_json::from_value(object.clone()).unwrap();
+    let new: ResourceRegistry = karmada_apimachinery::from_value(object.clone()).unwrap();
     let errors = registry::validate_create(&new);
     if errors.is_empty() {
-        return Ok(serde_json::to_value(new).unwrap());
+        return Ok(karmada_apimachinery::to_value(new).unwrap());
     }
     let kind = GroupKind { group: "search.karmada.io".into(), kind: "ResourceRegistry".into() };
     Err(Status::invalid(&kind, object.name(), &errors))

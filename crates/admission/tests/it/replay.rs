@@ -6,7 +6,7 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 use karmada_apimachinery::object::ObjectExt;
-use serde_json::{Map, Value};
+use karmada_apimachinery::{Map, Value};
 
 use crate::normalise::Normaliser;
 use crate::plane::{Plane, Target};
@@ -74,7 +74,7 @@ fn selected(body: Value, select: &[Value]) -> Value {
     if select.is_empty() {
         return body;
     }
-    let kept: Map<String, Value> = select
+    let kept: Map = select
         .iter()
         .filter_map(Value::as_str)
         .filter_map(|field| Some((field.to_owned(), body.get(field)?.clone())))

@@ -16,8 +16,8 @@ use karmada_api::policy::{
 use karmada_api::remedy::Remedy;
 use karmada_api::search::ResourceRegistry;
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work, v1alpha1};
+use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt;
-use serde_json::Value;
 
 use crate::replay::cases;
 
@@ -26,8 +26,8 @@ macro_rules! through {
     ($object:expr, $($kind:ty),* $(,)?) => {
         match ($object.api_version().to_owned(), $object.kind()) {
             $( (version, kind) if version == <$kind>::api_version() && kind == <$kind>::KIND => {
-                let typed: $kind = serde_json::from_value($object.clone()).unwrap();
-                Some(serde_json::to_value(typed).unwrap())
+                let typed: $kind = karmada_apimachinery::from_value($object.clone()).unwrap();
+                Some(karmada_apimachinery::to_value(typed).unwrap())
             } )*
             _ => None,
         }

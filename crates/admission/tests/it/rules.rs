@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::patch::merge;
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 use crate::plane::{Plane, Target};
 

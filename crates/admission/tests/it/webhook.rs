@@ -5,7 +5,7 @@ use karmada_admission::review::{CONVERT_PATH, answer};
 use karmada_admission::{
     Settings, convert, mutating_configuration, registrations, validating_configuration,
 };
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 fn review(object: Value) -> Value {
     json!({

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use karmada_api::crd::{Crd, crds, find, host_crds, undescribed_fields, with_conversion_webhook};
 use karmada_apimachinery::crd::{NoRules, apply_defaults, prepare_create, validate_create};
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 /// The definitions of a control plane and of the cluster that hosts one.
 fn all() -> impl Iterator<Item = &'static Crd> {

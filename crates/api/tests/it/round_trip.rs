@@ -4,12 +4,12 @@ use karmada_api::autoscaling::FederatedHPA;
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{OverridePolicy, PropagationPolicy};
 use karmada_api::work::{self, ResourceBinding, Work};
+use karmada_apimachinery::{Value, json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 fn through<T: Serialize + DeserializeOwned>(value: Value) -> Value {
-    serde_json::to_value(serde_json::from_value::<T>(value).unwrap()).unwrap()
+    karmada_apimachinery::to_value(karmada_apimachinery::from_value::<T>(value).unwrap()).unwrap()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn clusters_keep_unusual_spellings() {
 
 #[test]
 fn old_bindings_keep_what_they_know_and_lose_the_rest() {
-    let new: ResourceBinding = serde_json::from_value(json!({
+    let new: ResourceBinding = karmada_apimachinery::from_value(json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
         "metadata": {"name": "a", "labels": {"x": "y"}},
         "spec": {
@@ -95,7 +95,7 @@ fn old_bindings_keep_what_they_know_and_lose_the_rest() {
     .unwrap();
     let old = work::v1alpha1::ResourceBinding::from(&new);
     assert_eq!(
-        serde_json::to_value(&old).unwrap(),
+        karmada_apimachinery::to_value(&old).unwrap(),
         json!({
             "apiVersion": "work.karmada.io/v1alpha1", "kind": "ResourceBinding",
             "metadata": {"name": "a", "labels": {"x": "y"}},

@@ -1,6 +1,6 @@
 //! Groups of the Kubernetes community are protected: definitions there name their approval.
 
-use serde_json::Value;
+use crate::Value;
 
 use crate::field::{FieldError, Path};
 use crate::object::ObjectExt;
@@ -83,7 +83,7 @@ pub(super) fn validate_approval(new: &Value, old: Option<&Value>) -> Option<Fiel
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json;
 
     #[test]
     fn a_definition_in_a_protected_group_says_who_approved_it() {

@@ -1,7 +1,7 @@
 //! Which names of a definition are free, and the conditions that say so.
 
+use crate::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::approval::approval_condition;
 use crate::object::ObjectExt;
@@ -90,7 +90,7 @@ fn accept(requested: &Value, accepted: &Value, taken: &Taken) -> (Value, Option<
     ] {
         let texts = |names: &Value| -> Vec<String> {
             match names.get(key) {
-                Some(Value::String(name)) => vec![name.clone()],
+                Some(Value::String(name)) => vec![name.to_string()],
                 Some(Value::Array(list)) => {
                     list.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
                 }

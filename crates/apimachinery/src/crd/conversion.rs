@@ -1,6 +1,6 @@
 //! How versions of a custom resource are converted into each other, as a definition declares it.
 
-use serde_json::Value;
+use crate::Value;
 
 use crate::field::{FieldError, Path};
 use crate::names;

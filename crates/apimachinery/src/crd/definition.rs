@@ -3,7 +3,7 @@
 //! Kubernetes keeps what all versions share once, at the top of its internal form; errors name that place
 //! (`spec.validation`, `spec.subresources`, …), so the same is done here.
 
-use serde_json::Value;
+use crate::Value;
 
 use super::approval::validate_approval;
 use super::coerced_name;
@@ -58,7 +58,7 @@ pub fn prepare_create(definition: &mut Value) {
     definition.set(&["metadata", "generation"], 1);
     definition.set(
         &["status"],
-        serde_json::json!({
+        crate::json!({
             "acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null,
         }),
     );
@@ -369,7 +369,7 @@ impl<'a> Spec<'a> {
 }
 
 fn is_empty(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+    value.is_null() || value.as_array().is_some_and(|list| list.is_empty())
 }
 
 fn one_of(path: &Path, value: &str, allowed: &[&str]) -> Vec<FieldError> {

@@ -1,6 +1,6 @@
 //! Uniqueness in lists that the schema declares to be sets or maps.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use crate::field::{FieldError, Path};
 use crate::schema::{Additional, Schema};
@@ -74,7 +74,7 @@ fn check_keys(items: &[Value], keys: &[String], path: &Path, errors: &mut Vec<Fi
         .iter()
         .map(|item| {
             let pairs = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
-            Value::Object(pairs.collect::<Map<_, _>>())
+            Value::Object(pairs.collect::<Map>())
         })
         .collect();
     check_unique(&identities, path, errors);

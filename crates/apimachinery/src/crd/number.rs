@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde_json::{Number, Value};
+use crate::Value;
+use serde_json::Number;
 
 use crate::field::Shown;
 

@@ -1,6 +1,6 @@
 //! What of an updated object is as it was, place by place.
 
-use serde_json::Value;
+use crate::Value;
 
 use crate::schema::{Additional, Extensions, Schema};
 

@@ -1,6 +1,7 @@
 //! One version of a custom resource, ready to be used: how its objects are read, prepared and checked.
 
-use serde_json::{Map, Value};
+use crate::value::Text;
+use crate::{Map, Value};
 
 use super::validate::{blocks_rules, validate, validate_change};
 use super::{coerced_name, lists, shape, shaped};
@@ -276,7 +277,7 @@ impl CustomResource {
 }
 
 /// Makes a map say what another one says, except about some fields. Most of it does already.
-fn take_over(map: &mut Map<String, Value>, other: &Map<String, Value>, except: &[&str]) {
+fn take_over(map: &mut Map, other: &Map, except: &[&str]) {
     let is_own = |name: &str| except.contains(&name);
     map.retain(|name, _| is_own(name) || other.contains_key(name));
     for (name, value) in other.iter().filter(|(name, _)| !is_own(name)) {
@@ -293,7 +294,7 @@ fn metadata_update(new: &Value, old: &Value) -> Vec<FieldError> {
 
 /// Whether two objects differ in anything but their metadata.
 fn differ_beside_metadata(one: &Value, other: &Value) -> bool {
-    let beside = |(name, _): &(&String, &Value)| name.as_str() != "metadata";
+    let beside = |(name, _): &(&Text, &Value)| name.as_str() != "metadata";
     let [one, other] = [one, other].map(|object| object.as_object().into_iter().flatten());
     !one.filter(beside).eq(other.filter(beside))
 }
@@ -346,7 +347,7 @@ pub(super) fn accessor_error(path: &str, value: &Value, wanted: &str) -> String 
         Value::Number(number) => {
             (super::number::go_float(number.as_f64().unwrap_or_default()), "float64")
         }
-        Value::String(text) => (text.clone(), "string"),
+        Value::String(text) => (text.to_string(), "string"),
         Value::Array(_) => (value.to_string(), "[]interface {}"),
         Value::Object(_) => (value.to_string(), "map[string]interface {}"),
     };
@@ -385,7 +386,7 @@ fn walk_embedded(value: &Value, schema: &Schema, path: &Path, errors: &mut Vec<F
     }
 }
 
-fn check_embedded(fields: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_embedded(fields: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     for key in ["apiVersion", "kind"] {
         let place = path.child(key);
         match fields.get(key) {

@@ -1,7 +1,7 @@
 //! What a custom resource schema may say beyond being structural: known types, no quadratic checks, list and
 //! map types that fit, rules that are written out.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::structural::{UNSUPPORTED, present};
 use crate::field::{FieldError, Path};
@@ -30,12 +30,7 @@ pub(super) fn validate(schema: &Value, path: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn check(
-    map: &Map<String, Value>,
-    path: &Path,
-    context: Context<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+fn check(map: &Map, path: &Path, context: Context<'_>, errors: &mut Vec<FieldError>) {
     check_keywords(map, path, context, errors);
     let inner = Context { is_root: false, ..context };
     if map.get("additionalProperties").is_some_and(|value| !value.is_null()) {
@@ -70,12 +65,7 @@ fn check(
     check_rules(map, path, errors);
 }
 
-fn check_nested(
-    map: &Map<String, Value>,
-    path: &Path,
-    inner: Context<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_nested(map: &Map, path: &Path, inner: Context<'_>, errors: &mut Vec<FieldError>) {
     if let Some(not) = node(map, "not") {
         check(not, &path.child("not"), inner, errors);
     }
@@ -107,12 +97,7 @@ fn check_nested(
     }
 }
 
-fn check_keywords(
-    map: &Map<String, Value>,
-    path: &Path,
-    context: Context<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_keywords(map: &Map, path: &Path, context: Context<'_>, errors: &mut Vec<FieldError>) {
     let kind = text(map, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(FieldError::not_supported(&path.child("type"), kind, &TYPES));
@@ -145,7 +130,7 @@ fn check_keywords(
     }
 }
 
-fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_extensions(map: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     let keyword = "x-kubernetes-preserve-unknown-fields";
     if map.get(keyword) == Some(&Value::Bool(false)) {
         errors.push(FieldError::invalid(&path.child(keyword), false, "must be true or undefined"));
@@ -190,7 +175,7 @@ fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut Vec<Fiel
 }
 
 /// Elements of a set are compared as wholes, so they must be atomic themselves.
-fn check_set_items(map: &Map<String, Value>, path: &Path) -> Option<FieldError> {
+fn check_set_items(map: &Map, path: &Path) -> Option<FieldError> {
     let items = node(map, "items")?;
     let list_type = items.get("x-kubernetes-list-type").cloned().unwrap_or(Value::Null);
     let keyword = match text(items, "type") {
@@ -205,7 +190,7 @@ fn check_set_items(map: &Map<String, Value>, path: &Path) -> Option<FieldError> 
     Some(FieldError::invalid(&path.child("items").child(keyword), list_type, detail))
 }
 
-fn check_list_map(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_list_map(map: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     let list_type = text(map, "x-kubernetes-list-type");
     let keys: Vec<&str> = map
         .get("x-kubernetes-list-map-keys")
@@ -252,12 +237,7 @@ fn check_list_map(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldE
     }
 }
 
-fn check_map_keys(
-    items: &Map<String, Value>,
-    keys: &[&str],
-    path: &Path,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_map_keys(items: &Map, keys: &[&str], path: &Path, errors: &mut Vec<FieldError>) {
     let keys_path = path.child("x-kubernetes-list-map-keys");
     for (index, key) in keys.iter().enumerate() {
         match node(items, "properties").and_then(|p| p.get(*key)?.as_object()) {
@@ -281,12 +261,7 @@ fn check_map_keys(
 }
 
 /// A key must always be there, or elements could not be told apart.
-fn check_key_presence(
-    items: &Map<String, Value>,
-    keys: &[&str],
-    items_path: &Path,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_key_presence(items: &Map, keys: &[&str], items_path: &Path, errors: &mut Vec<FieldError>) {
     let required = items.get("required").and_then(Value::as_array);
     for key in keys {
         let Some(property) = node(items, "properties").and_then(|p| p.get(*key)?.as_object())
@@ -308,7 +283,7 @@ fn check_key_presence(
 }
 
 /// The outside of rules: that they are there, worded on one line, and point somewhere.
-fn check_rules(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_rules(map: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     let rules = map.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     let has_break = |text: &str| text.contains(['\n', '\r']);
     for (index, rule) in rules.enumerate() {
@@ -338,12 +313,7 @@ fn check_rules(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldErro
     }
 }
 
-fn check_field_path(
-    map: &Map<String, Value>,
-    field_path: &str,
-    place: &Path,
-    errors: &mut Vec<FieldError>,
-) {
+fn check_field_path(map: &Map, field_path: &str, place: &Path, errors: &mut Vec<FieldError>) {
     if field_path.is_empty() {
         return;
     }
@@ -367,10 +337,10 @@ pub(super) enum Brackets {
 
 /// Follows a path such as `.spec.a` through a schema.
 pub(super) fn find_field<'m>(
-    map: &'m Map<String, Value>,
+    map: &'m Map,
     path: &str,
     brackets: Brackets,
-) -> Result<&'m Map<String, Value>, String> {
+) -> Result<&'m Map, String> {
     let ended = || "unexpected end of JSON path".to_owned();
     let mut found = map;
     let mut rest = path;
@@ -416,14 +386,14 @@ fn next_token(text: &str) -> (&str, &str) {
     text.split_at(if end == 0 { text.len().min(1) } else { end })
 }
 
-fn text<'a>(map: &'a Map<String, Value>, keyword: &str) -> &'a str {
+fn text<'a>(map: &'a Map, keyword: &str) -> &'a str {
     map.get(keyword).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn flag(map: &Map<String, Value>, keyword: &str) -> bool {
+fn flag(map: &Map, keyword: &str) -> bool {
     map.get(keyword).and_then(Value::as_bool).unwrap_or_default()
 }
 
-fn node<'a>(map: &'a Map<String, Value>, keyword: &str) -> Option<&'a Map<String, Value>> {
+fn node<'a>(map: &'a Map, keyword: &str) -> Option<&'a Map> {
     map.get(keyword).and_then(Value::as_object)
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::number::settle;
 use crate::decode::{self, Problems};
@@ -253,11 +253,7 @@ impl Coercion<'_, '_> {
         }
     }
 
-    fn coerce_resource(
-        &mut self,
-        fields: &mut Map<String, Value>,
-        path: Trail<'_>,
-    ) -> Result<(), FieldError> {
+    fn coerce_resource(&mut self, fields: &mut Map, path: Trail<'_>) -> Result<(), FieldError> {
         for key in ["apiVersion", "kind"] {
             if let Some(value) = fields.get(key).filter(|value| !value.is_string()) {
                 let path = path.to_path().child(key);

@@ -197,8 +197,8 @@ impl<'de> Visitor<'de> for Key {
 
 #[cfg(test)]
 mod tests {
+    use crate::{Value, json};
     use proptest::prelude::*;
-    use serde_json::{Value, json};
 
     use super::super::shape_stored;
     use super::*;

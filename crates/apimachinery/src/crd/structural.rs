@@ -1,7 +1,7 @@
 //! The rules that make a schema structural: a type everywhere, logical junctors that only narrow, and
 //! nothing said about metadata.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::pattern;
 use crate::field::{FieldError, Path};
@@ -64,7 +64,7 @@ pub(super) fn validate(schema: &Value, path: &Path) -> Vec<FieldError> {
 }
 
 /// All schemas below a node, with the keyword that leads there.
-fn children(map: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
+fn children(map: &Map) -> impl Iterator<Item = (&str, &Value)> {
     let named = ["properties"].into_iter().flat_map(|keyword| {
         let fields = map.get(keyword).and_then(Value::as_object).into_iter().flatten();
         fields.map(move |(_, child)| (keyword, child))
@@ -80,7 +80,7 @@ fn children(map: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Whether a keyword says anything: Go cannot tell an empty value from none.
-pub(super) fn present(map: &Map<String, Value>, keyword: &str) -> bool {
+pub(super) fn present(map: &Map, keyword: &str) -> bool {
     match map.get(keyword) {
         None | Some(Value::Null | Value::Bool(false)) => {
             // `default: false` is a default; the flags are off.
@@ -96,19 +96,19 @@ pub(super) fn present(map: &Map<String, Value>, keyword: &str) -> bool {
     }
 }
 
-fn text<'a>(map: &'a Map<String, Value>, keyword: &str) -> &'a str {
+fn text<'a>(map: &'a Map, keyword: &str) -> &'a str {
     map.get(keyword).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn flag(map: &Map<String, Value>, keyword: &str) -> bool {
+fn flag(map: &Map, keyword: &str) -> bool {
     map.get(keyword).and_then(Value::as_bool).unwrap_or_default()
 }
 
-fn node<'a>(map: &'a Map<String, Value>, keyword: &str) -> Option<&'a Map<String, Value>> {
+fn node<'a>(map: &'a Map, keyword: &str) -> Option<&'a Map> {
     map.get(keyword).and_then(Value::as_object)
 }
 
-fn invariants(map: &Map<String, Value>, level: Level, path: &Path, errors: &mut Vec<FieldError>) {
+fn invariants(map: &Map, level: Level, path: &Path, errors: &mut Vec<FieldError>) {
     let kind = text(map, "type");
     if kind == "array" && node(map, "items").is_none() {
         errors.push(FieldError::required(&path.child("items"), "must be specified"));
@@ -141,7 +141,7 @@ fn invariants(map: &Map<String, Value>, level: Level, path: &Path, errors: &mut 
     metadata(map, level, path, errors);
 }
 
-fn extensions(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldError>) {
+fn extensions(map: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     if !flag(map, "x-kubernetes-int-or-string") {
         return;
     }
@@ -153,7 +153,7 @@ fn extensions(map: &Map<String, Value>, path: &Path, errors: &mut Vec<FieldError
     }
 }
 
-fn types(map: &Map<String, Value>, level: Level, path: &Path, errors: &mut Vec<FieldError>) {
+fn types(map: &Map, level: Level, path: &Path, errors: &mut Vec<FieldError>) {
     let kind = text(map, "type");
     let place = path.child("type");
     let embedded = flag(map, "x-kubernetes-embedded-resource");
@@ -186,7 +186,7 @@ fn types(map: &Map<String, Value>, level: Level, path: &Path, errors: &mut Vec<F
 }
 
 /// The root of a resource has metadata by itself; a schema may only narrow the name.
-fn metadata(map: &Map<String, Value>, level: Level, path: &Path, errors: &mut Vec<FieldError>) {
+fn metadata(map: &Map, level: Level, path: &Path, errors: &mut Vec<FieldError>) {
     let is_resource = level == Level::Root || flag(map, "x-kubernetes-embedded-resource");
     let property = |name: &str| node(map, "properties").and_then(|p| p.get(name)?.as_object());
     let properties = path.child("properties");
@@ -223,20 +223,15 @@ fn metadata(map: &Map<String, Value>, level: Level, path: &Path, errors: &mut Ve
 /// `anyOf` with the two types is the idiom for integers or strings.
 fn is_int_or_string_pair(any_of: Option<&Value>) -> bool {
     let Some([Value::Object(first), Value::Object(second)]) =
-        any_of.and_then(Value::as_array).map(Vec::as_slice)
+        any_of.and_then(Value::as_array).map(|list| list.as_slice())
     else {
         return false;
     };
-    let only_type = |map: &Map<String, Value>, kind| map.len() == 1 && text(map, "type") == kind;
+    let only_type = |map: &Map, kind| map.len() == 1 && text(map, "type") == kind;
     only_type(first, "integer") && only_type(second, "string")
 }
 
-fn value_rules(
-    map: &Map<String, Value>,
-    skip_any_of: bool,
-    path: &Path,
-    errors: &mut Vec<FieldError>,
-) {
+fn value_rules(map: &Map, skip_any_of: bool, path: &Path, errors: &mut Vec<FieldError>) {
     for keyword in ["anyOf", "allOf", "oneOf"] {
         if keyword == "anyOf" && skip_any_of {
             continue;
@@ -262,7 +257,7 @@ fn value_rules(
     }
 }
 
-fn below(map: &Map<String, Value>, skip_any_of: bool, path: &Path, errors: &mut Vec<FieldError>) {
+fn below(map: &Map, skip_any_of: bool, path: &Path, errors: &mut Vec<FieldError>) {
     value_rules(map, skip_any_of, path, errors);
     if let Some(items) = node(map, "items") {
         below(items, false, &path.child("items"), errors);
@@ -285,13 +280,13 @@ fn below(map: &Map<String, Value>, skip_any_of: bool, path: &Path, errors: &mut 
 
 /// Whatever a junctor speaks of must be declared in the structural part.
 fn completeness(
-    rules: &Map<String, Value>,
-    structural: &Map<String, Value>,
+    rules: &Map,
+    structural: &Map,
     structural_path: &Path,
     rules_path: &Path,
     errors: &mut Vec<FieldError>,
 ) {
-    let mut nested: Vec<(&Map<String, Value>, Path)> = Vec::new();
+    let mut nested: Vec<(&Map, Path)> = Vec::new();
     nested.extend(node(rules, "not").map(|not| (not, rules_path.child("not"))));
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let alternatives = rules.get(keyword).and_then(Value::as_array).into_iter().flatten();
@@ -307,8 +302,8 @@ fn completeness(
 }
 
 fn declared(
-    rules: &Map<String, Value>,
-    structural: Option<&Map<String, Value>>,
+    rules: &Map,
+    structural: Option<&Map>,
     structural_path: &Path,
     rules_path: &Path,
     errors: &mut Vec<FieldError>,

@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use crate::{Value, json};
 
 use super::*;
 use crate::decode::Problems;

@@ -3,7 +3,8 @@
 
 use std::cell::Cell;
 
-use serde_json::{Map, Number, Value};
+use crate::{Map, Value};
+use serde_json::Number;
 
 use super::number::{Bound, is_whole, shown};
 use super::ratchet::{correlated_item, is_unchanged};
@@ -332,7 +333,7 @@ impl Validator<'_> {
 
     fn check_object(
         &self,
-        fields: &Map<String, Value>,
+        fields: &Map,
         old: Option<&Value>,
         schema: &Schema,
         path: &str,

@@ -1,6 +1,6 @@
 //! The parts a version of a definition declares: schema, subresources, columns, selectable fields.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::resource::{Rules, has_rules};
 use super::schema_rules::{self, Brackets, find_field};
@@ -82,7 +82,7 @@ pub(super) fn validate_schema(
 
 /// Beside a status subresource the root may not say what would be lost for the status alone.
 fn validate_root_keywords(schema: &Value, path: &Path) -> Option<FieldError> {
-    let map: &Map<String, Value> = schema.as_object()?;
+    let map: &Map = schema.as_object()?;
     let kind = schema.str_at(&["type"]).unwrap_or_default();
     if !kind.is_empty() && kind != "object" {
         let detail = "only \"object\" is allowed as the type at the root of the schema if the status \
@@ -156,11 +156,7 @@ pub(super) fn validate_column(column: &Value, path: &Path) -> Vec<FieldError> {
     errors
 }
 
-pub(super) fn validate_selectable(
-    fields: &Value,
-    schema: &Map<String, Value>,
-    path: &Path,
-) -> Vec<FieldError> {
+pub(super) fn validate_selectable(fields: &Value, schema: &Map, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (index, field) in fields.as_array().into_iter().flatten().enumerate() {

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use crate::{Map, Value};
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
 
 use super::scalar::is_raw;
 use super::{Decoded, Problems, Step, SyntaxError, Trail};
@@ -144,7 +145,7 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             self.reading.trail.0.pop();
             match item? {
                 Some(item) => items.push(item),
-                None => return Ok(Value::Array(items)),
+                None => return Ok(Value::Array(items.into())),
             }
         }
     }

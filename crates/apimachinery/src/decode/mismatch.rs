@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use crate::Value;
 
 use crate::schema::{Cursor, Type};
 

@@ -8,7 +8,7 @@ mod scalar;
 mod strict;
 mod yaml;
 
-use serde_json::Value;
+use crate::Value;
 
 use crate::field::quote;
 

@@ -1,7 +1,7 @@
 //! What reading an object of a built-in kind into Go structs and writing it again makes of it: unknown and
 //! empty fields go, required ones appear, times and quantities take their canonical form.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::Mismatch;
 use super::mismatch::Place;
@@ -54,7 +54,7 @@ fn collect_empty_lists(value: &Value, path: &mut String, found: &mut Vec<String>
 pub fn carry_empty_lists(pointers: &[String], decoded: &mut Value) {
     for pointer in pointers {
         if let Some(value @ Value::Null) = decoded.pointer_mut(pointer) {
-            *value = Value::Array(Vec::new());
+            *value = Value::Array(Default::default());
         }
     }
 }
@@ -193,7 +193,7 @@ fn shape_special(
 }
 
 fn shape_struct(
-    fields: &mut Map<String, Value>,
+    fields: &mut Map,
     cursor: Cursor<'_>,
     place: &Place<'_>,
     depth: usize,

@@ -1,8 +1,8 @@
 //! Single values whose Go types read and write themselves: times, quantities, bytes.
 
+use crate::Value;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 
 use super::Mismatch;
 use crate::field::quote;

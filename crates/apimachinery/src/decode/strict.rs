@@ -1,6 +1,6 @@
 //! Unknown fields of a tree that is already decoded: after a patch, or when the text was YAML.
 
-use serde_json::Value;
+use crate::Value;
 
 use super::scalar::is_raw;
 use super::{Problems, Step, Trail};
@@ -42,7 +42,7 @@ fn walk(value: &Value, schema: Cursor<'_>, trail: &mut Trail, problems: &mut Pro
                 match schema.field(key) {
                     None => problems.unknown(&trail.path_to(key)),
                     Some(field) => {
-                        trail.0.push(Step::Key(key.clone()));
+                        trail.0.push(Step::Key(key.to_string()));
                         walk(value, field, trail, problems);
                         trail.0.pop();
                     }

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::{Map, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::{Decoded, Problems, SyntaxError, unknown_fields};
@@ -151,7 +152,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
         while let Some(Tree(item)) = list.next_element()? {
             items.push(item);
         }
-        Ok(Value::Array(items))
+        Ok(Value::Array(items.into()))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
@@ -159,7 +160,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
         while let Some((Tree(key), Tree(value))) = map.next_entry()? {
             let key = match key {
                 Value::String(key) => key,
-                other => other.to_string(),
+                other => other.to_string().into(),
             };
             fields.insert(key, value);
         }

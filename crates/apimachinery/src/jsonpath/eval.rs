@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use serde_json::Value;
+use crate::Value;
 
 use super::{Error, Found, Node, Slice, Step};
 

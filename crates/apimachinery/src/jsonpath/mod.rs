@@ -8,7 +8,7 @@ mod parse;
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use crate::Value;
 
 /// What is wrong with a template or its evaluation, in the words of kubectl.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +105,7 @@ pub fn render_found(found: &[Cow<'_, Value>]) -> String {
     let texts: Vec<String> = found
         .iter()
         .map(|value| match &**value {
-            Value::String(text) => text.clone(),
+            Value::String(text) => text.to_string(),
             container @ (Value::Array(_) | Value::Object(_)) => crate::field::go_json(container),
             scalar => scalar.to_string(),
         })

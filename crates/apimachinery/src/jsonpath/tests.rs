@@ -1,5 +1,5 @@
+use crate::{Value, json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Server-side apply: a manager states the fields it wants, the result is merged by type, and
 //! disagreement with other owners is a conflict.
 
-use serde_json::Value;
+use crate::Value;
 
 use super::check::{self, Duplicates};
 use super::entries::{self, Entry, Fields, Operation};
@@ -141,7 +141,7 @@ impl Applier<'_> {
         }
         owners.retain(|owner| !owner.fields.is_empty());
         if result.is_null() {
-            result = Value::Object(serde_json::Map::new());
+            result = Value::Object(crate::Map::new());
         }
         self.refresh_last_applied(&mut result);
         entries::store(&mut result, owners);
@@ -230,7 +230,7 @@ impl Applier<'_> {
         }
         let mut stated = self.patch.clone();
         stated.remove_at(&["metadata", "annotations", LAST_APPLIED]);
-        if stated.map_at(&["metadata", "annotations"]).is_some_and(serde_json::Map::is_empty) {
+        if stated.map_at(&["metadata", "annotations"]).is_some_and(crate::Map::is_empty) {
             stated.remove_at(&["metadata", "annotations"]);
         }
         let text = format!("{}\n", go_json(&stated));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use crate::Value;
 
 use super::place::{Place, Relation, Scalar, Shape};
 use super::set::Step;
@@ -106,7 +106,7 @@ fn check_scalar(value: &Value, scalar: Scalar) -> Option<String> {
 
 fn go_text(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => other.to_string(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::Value;
 
 use super::place::{Place, Relation, Shape};
 use super::set::{FieldSet, Node, Step};

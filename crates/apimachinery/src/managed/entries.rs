@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::set::FieldSet;
 use crate::field::quote;
@@ -161,7 +161,7 @@ impl Entry {
         entry.insert("fieldsV1".to_owned(), self.fields.encode());
         for (name, text) in parts {
             if let Some(text) = text {
-                entry.insert(name.to_owned(), Value::String(text));
+                entry.insert(name.to_owned(), Value::String(text.into()));
             }
         }
         Value::Object(entry)
@@ -182,12 +182,14 @@ impl Entry {
 
 /// Reads entries; of several for one manager the last counts.
 pub(super) fn decode(entries: &[Value]) -> Result<Vec<Entry>, String> {
-    decode_owned(entries.to_vec())
+    decode_owned(entries.iter().cloned())
 }
 
-pub(super) fn decode_owned(entries: Vec<Value>) -> Result<Vec<Entry>, String> {
+pub(super) fn decode_owned(
+    entries: impl ExactSizeIterator<Item = Value>,
+) -> Result<Vec<Entry>, String> {
     let mut decoded: Vec<Entry> = Vec::with_capacity(entries.len());
-    for (index, entry) in entries.into_iter().enumerate() {
+    for (index, entry) in entries.enumerate() {
         let entry = Entry::decode(entry, index)?;
         decoded.retain(|one| !one.is_same_manager(&entry));
         decoded.push(entry);

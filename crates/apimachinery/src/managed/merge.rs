@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use crate::value::Text;
+use crate::{Map, Value};
 
 use super::place::{Place, Relation, Shape};
 use super::set::{FieldSet, Step};
@@ -29,7 +30,7 @@ fn merge_at(base: Option<&Value>, over: Option<&Value>, place: Place<'_>) -> Opt
                     let (base, over) = (field_of(base, name), field_of(over, name));
                     Some((name.to_owned(), merge_at(base, over, place.field(name).0)?))
                 });
-                let merged: Map<String, Value> = merged.collect();
+                let merged: Map = merged.collect();
                 return (!merged.is_empty()).then_some(Value::Object(merged));
             }
         }
@@ -101,7 +102,7 @@ fn merge_lists(
             }
         }
     }
-    (!merged.is_empty()).then_some(Value::Array(merged))
+    (!merged.is_empty()).then_some(Value::Array(merged.into()))
 }
 
 /// Takes the fields of `set` out of a value; what becomes empty reads null.
@@ -120,11 +121,11 @@ pub(super) fn remove(value: &Value, set: &FieldSet, place: Place<'_>) -> Value {
                 })
             };
             let kept: Vec<Value> = items.iter().filter_map(keep).collect();
-            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+            if kept.is_empty() { Value::Null } else { Value::Array(kept.into()) }
         }
         (Shape::Map { atomic: false }, Value::Object(fields)) => {
-            let keep = |(name, value): (&String, &Value)| {
-                let step = Step::Field(name.clone());
+            let keep = |(name, value): (&Text, &Value)| {
+                let step = Step::Field(name.to_string());
                 if set.owns(&step) {
                     return None;
                 }
@@ -134,7 +135,7 @@ pub(super) fn remove(value: &Value, set: &FieldSet, place: Place<'_>) -> Value {
                 };
                 Some((name.clone(), value))
             };
-            let kept: Map<String, Value> = fields.iter().filter_map(keep).collect();
+            let kept: Map = fields.iter().filter_map(keep).collect();
             if kept.is_empty() { Value::Null } else { Value::Object(kept) }
         }
         _ => Value::Null,

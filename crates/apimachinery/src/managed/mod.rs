@@ -16,8 +16,9 @@ mod set;
 mod typed;
 mod update;
 
+use crate::Value;
+use crate::value::Text;
 use jiff::Timestamp;
-use serde_json::Value;
 
 pub use apply::apply;
 pub use scale::{scale_from_parent, scale_to_parent};
@@ -136,7 +137,7 @@ fn same_untimed(a: &[Value], b: &[Value]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|(a, b)| {
             let [a, b] = [a, b].map(|entry| entry.as_object().into_iter().flatten());
-            let told = |(name, _): &(&String, &Value)| name.as_str() != "time";
+            let told = |(name, _): &(&Text, &Value)| name.as_str() != "time";
             a.filter(told).eq(b.filter(told))
         })
 }
@@ -144,8 +145,7 @@ fn same_untimed(a: &[Value], b: &[Value]) -> bool {
 fn same_except_managed_fields(a: &Value, b: &Value) -> bool {
     let equal = |a: &Value, b: &Value, skip: &str, inner: &dyn Fn(&Value, &Value) -> bool| {
         let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
-        let others =
-            |map: &serde_json::Map<String, Value>| map.keys().filter(|key| *key != skip).count();
+        let others = |map: &crate::Map| map.keys().filter(|key| *key != skip).count();
         others(a) == others(b)
             && a.iter().all(|(key, a)| match b.get(key) {
                 Some(b) if key == skip => inner(a, b),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use crate::{Map, Value, json};
 
 use super::set::Step;
 use crate::decode::normalise;
@@ -193,7 +193,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn static_items(self) -> Self {
-        match self.shape(Some(&Value::Array(Vec::new()))) {
+        match self.shape(Some(&Value::Array(Default::default()))) {
             Shape::List(_) => self.items(),
             _ => Self::Unknown,
         }

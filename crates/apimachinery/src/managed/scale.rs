@@ -1,6 +1,6 @@
 //! Ownership seen through the scale subresource, where only the number of replicas is visible.
 
-use serde_json::Value;
+use crate::Value;
 
 use super::entries::{self, Entry, Fields};
 use super::set::FieldSet;
@@ -66,10 +66,10 @@ fn owns(owner: &Entry, path: &[&str]) -> bool {
 }
 
 fn stored(owners: Vec<Entry>) -> Vec<Value> {
-    let mut holder = Value::Object(serde_json::Map::new());
+    let mut holder = Value::Object(crate::Map::new());
     entries::store(&mut holder, owners);
     match holder.remove_at(&["metadata", "managedFields"]) {
-        Some(Value::Array(entries)) => entries,
+        Some(Value::Array(entries)) => entries.into(),
         _ => Vec::new(),
     }
 }

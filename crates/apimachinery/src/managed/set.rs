@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::{self, Write as _};
 
-use serde_json::{Map, Number, Value};
+use crate::{Map, Value};
+use serde_json::Number;
 
 use super::place::Place;
 use crate::field::quote;

@@ -1,5 +1,5 @@
+use crate::{Value, json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use super::*;
 use crate::schema::Schema;
@@ -179,7 +179,7 @@ fn the_wish_to_reset_survives_decoding() {
 #[test]
 fn eleven_updaters_leave_ten_entries_and_the_oldest_are_merged() {
     let mut story = Story::new();
-    let mut data = serde_json::Map::new();
+    let mut data = crate::Map::new();
     for index in 0..11 {
         data.insert(format!("k{index:02}"), "1".into());
         story.updates(&format!("m{index:02}"), json!({"data": data}));

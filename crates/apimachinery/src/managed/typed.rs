@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::place::{Place, Relation, Shape};
 use super::set::{FieldSet, Node, Step};
@@ -40,7 +40,7 @@ fn collect(value: &Value, place: Place<'_>) -> Node {
                 let mut node = collect(value, at);
                 let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
                 node.owned |= is_empty || !declared;
-                children.graft(Step::Field(name.clone()), node);
+                children.graft(Step::Field(name.to_string()), node);
             }
             Node { owned: false, children }
         }
@@ -80,7 +80,7 @@ pub(super) fn group<'v>(
 }
 
 pub(super) fn list_of(value: Option<&Value>) -> &[Value] {
-    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value.and_then(Value::as_array).map_or(&[], |list| list.as_slice())
 }
 
 pub(super) fn field_of<'v>(value: Option<&'v Value>, name: &str) -> Option<&'v Value> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use crate::Value;
 
 use super::compare::{self, Comparison};
 use super::entries::{self, Entry, Operation};
@@ -50,7 +50,7 @@ pub fn update(
 
 /// Whether a request wants managed fields to be reset: it says so by an empty list.
 pub fn asks_for_reset(request: &Value) -> bool {
-    request.at(MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty)
+    request.at(MANAGED_FIELDS).and_then(Value::as_array).is_some_and(|list| list.is_empty())
 }
 
 /// Keeps the wish to reset managed fields through decoding, which drops the empty list it is made of.
@@ -66,22 +66,22 @@ fn owners_before(
     ctx: &WriteContext<'_>,
 ) -> Vec<Entry> {
     let from_store = || {
-        let stored = stored.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let stored = stored.and_then(Value::as_array).map_or(&[][..], |list| list.as_slice());
         entries::decode(stored).unwrap_or_default()
     };
     // Most writers send back what they read, which saves a copy of it.
     if sent.as_ref() == stored
         && let Some(Value::Array(sent)) = sent
     {
-        return entries::decode_owned(sent).unwrap_or_default();
+        return entries::decode_owned(sent.into_iter()).unwrap_or_default();
     }
     if !ctx.subresource.is_empty() {
         return from_store();
     }
-    match sent.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
+    match sent.as_ref().and_then(Value::as_array).map(|list| list.as_slice()) {
         None => from_store(),
         Some([]) => Vec::new(),
-        Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => Vec::new(),
+        Some([only]) if only.as_object().is_some_and(crate::Map::is_empty) => Vec::new(),
         Some(sent) => entries::decode(sent)
             .ok()
             .filter(|sent| !sent.is_empty() && entries::check(sent).is_ok())

@@ -1,7 +1,7 @@
 //! Rules for an object's `metadata`: what a new object must look like and what an update may not
 //! change. Clearing and stamping fields is not done here.
 
-use serde_json::Value;
+use crate::Value;
 
 use super::{NameRule, label_name, label_value, qualified_name};
 use crate::field::{FieldError, Path, Shown, quote};
@@ -282,8 +282,8 @@ fn present<'a>(meta: &'a Value, field: &str) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json;
     use crate::names::subdomain_name;
-    use serde_json::json;
 
     fn shown(errors: &[FieldError]) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()

@@ -1,6 +1,6 @@
 //! The schemas of a document: those of its resources and everything they refer to.
 
-use serde_json::{Map, Value, json};
+use crate::{Map, Value, json};
 
 use super::{Edition, META, ResourceDoc, SchemaDoc, custom_definition_name, metadata};
 use crate::schema::{Additional, Definitions, Schema};
@@ -12,7 +12,7 @@ pub(super) fn schemas(
     resources: &[ResourceDoc<'_>],
     definitions: &Definitions,
     edition: Edition,
-) -> Map<String, Value> {
+) -> Map {
     let mut found = Map::new();
     let mut wanted: Vec<String> = SHARED.iter().map(|name| format!("{META}{name}")).collect();
     for resource in resources {
@@ -75,14 +75,14 @@ fn restrict_to_v2(node: &mut Value) {
     // A reference beside other keywords was written as a single `allOf`.
     let reference = map.get("allOf").and_then(|all| all.get(0)?.get("$ref")).cloned();
     if let Some(reference) = reference {
-        map.insert("$ref".into(), reference);
+        map.insert("$ref", reference);
         map.remove("default");
     }
     for keyword in ["allOf", "anyOf", "oneOf", "not", "nullable"] {
         map.remove(keyword);
     }
     if map.get("format").is_some_and(|format| format == "int-or-string") {
-        map.insert("type".into(), "string".into());
+        map.insert("type", "string".into());
     }
     if map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
         for keyword in ["properties", "required", "items", "additionalProperties"] {

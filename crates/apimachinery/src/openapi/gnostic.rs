@@ -1,7 +1,8 @@
 //! A v2 document in the protobuf form that older kubectl and Argo CD ask for. Only what our own documents
 //! contain is written; extensions and defaults travel as JSON text, which is YAML.
 
-use serde_json::{Map, Value};
+use crate::value::Text;
+use crate::{Map, Value};
 
 use crate::protobuf::wire::{put_bytes, put_int};
 
@@ -212,7 +213,7 @@ fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-fn fields(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+fn fields(value: Option<&Value>) -> impl Iterator<Item = (&Text, &Value)> {
     value.and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 

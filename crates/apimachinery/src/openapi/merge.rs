@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 const REFERENCE: &str = "#/definitions/";
 
@@ -23,9 +23,9 @@ pub fn merge_v2(document: &mut Value, other: &Value) {
     };
     if let Some(own) = document.get_mut("definitions").and_then(Value::as_object_mut) {
         for (name, definition) in definitions {
-            let name = renamed.get(name.as_str()).unwrap_or(name);
+            let name = renamed.get(name.as_str()).map_or(name.as_str(), String::as_str);
             if !own.contains_key(name) {
-                own.insert(name.clone(), follow(definition));
+                own.insert(name, follow(definition));
             }
         }
     }
@@ -39,10 +39,7 @@ pub fn merge_v2(document: &mut Value, other: &Value) {
 }
 
 /// New names for definitions whose name stands for something else already.
-fn rename<'a>(
-    own: &Map<String, Value>,
-    definitions: &'a Map<String, Value>,
-) -> HashMap<&'a str, String> {
+fn rename<'a>(own: &Map, definitions: &'a Map) -> HashMap<&'a str, String> {
     let mut renamed = HashMap::new();
     for (name, definition) in definitions {
         if own.get(name).is_none_or(|known| known == definition) {
@@ -77,7 +74,7 @@ fn redirect(value: &mut Value, renamed: &HashMap<&str, String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json;
 
     #[test]
     fn what_has_the_same_name_and_says_something_else_is_renamed() {

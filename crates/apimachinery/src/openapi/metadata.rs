@@ -1,6 +1,6 @@
 //! What the fields mean that every object has, in our words: `kubectl explain KIND.metadata` shows them.
 
-use serde_json::{Value, json};
+use crate::{Value, json};
 
 use super::Edition;
 
@@ -62,8 +62,8 @@ pub(super) fn describe(definition: &mut Value, edition: Edition) {
         if edition == Edition::V3
             && let Some(reference) = property.remove("$ref")
         {
-            property.insert("allOf".into(), json!([{ "$ref": reference }]));
+            property.insert("allOf", json!([{ "$ref": reference }]));
         }
-        property.insert("description".into(), (*description).into());
+        property.insert("description", (*description).into());
     }
 }

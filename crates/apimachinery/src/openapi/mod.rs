@@ -8,7 +8,7 @@ mod metadata;
 mod operations;
 mod parameters;
 
-use serde_json::{Map, Value, json};
+use crate::{Map, Value, json};
 
 pub use gnostic::encode_v2;
 pub use merge::merge_v2;
@@ -71,7 +71,7 @@ impl Edition {
 
 /// The `/openapi/v3` index: paths such as `apis/apps/v1` and the hash of the document behind each.
 pub fn index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
-    let paths: Map<String, Value> = documents
+    let paths: Map = documents
         .into_iter()
         .map(|(path, hash)| {
             let url = format!("/openapi/v3/{path}?hash={hash}");

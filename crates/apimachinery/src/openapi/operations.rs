@@ -1,6 +1,6 @@
 //! Paths and their operations.
 
-use serde_json::{Map, Value, json};
+use crate::{Map, Value, json};
 
 use super::{Edition, META, ResourceDoc, SubresourceDoc, parameters};
 use crate::gvk::{GroupVersion, Gvk};
@@ -118,7 +118,7 @@ pub(super) fn paths(
     resources: &[ResourceDoc<'_>],
     definitions: &Definitions,
     edition: Edition,
-) -> Map<String, Value> {
+) -> Map {
     let mut paths = Map::new();
     for resource in resources {
         add_resource(&mut paths, resource, definitions, edition);
@@ -127,7 +127,7 @@ pub(super) fn paths(
 }
 
 fn add_resource(
-    paths: &mut Map<String, Value>,
+    paths: &mut Map,
     resource: &ResourceDoc<'_>,
     definitions: &Definitions,
     edition: Edition,
@@ -185,7 +185,7 @@ fn add_resource(
 }
 
 fn add_subresource(
-    paths: &mut Map<String, Value>,
+    paths: &mut Map,
     collection: &str,
     resource: &ResourceDoc<'_>,
     subresource: &SubresourceDoc<'_>,
@@ -211,7 +211,7 @@ fn add_subresource(
 }
 
 fn add_path(
-    paths: &mut Map<String, Value>,
+    paths: &mut Map,
     path: String,
     site: &Site<'_>,
     table: &[Verb],
@@ -236,7 +236,7 @@ fn add_path(
         })
         .collect();
     common.push(parameters::query("pretty", site.edition));
-    item.insert("parameters".into(), common.into());
+    item.insert("parameters", common.into());
     paths.insert(path, item.into());
 }
 
@@ -280,7 +280,7 @@ fn operation(verb: &Verb, site: &Site<'_>) -> Value {
                 operation["consumes"] = body_types.into();
             }
             Edition::V3 => {
-                let content: Map<String, Value> = body_types
+                let content: Map = body_types
                     .into_iter()
                     .map(|kind| (kind.to_owned(), json!({ "schema": schema })))
                     .collect();
@@ -321,7 +321,7 @@ fn responses(verb: &Verb, answer: &str, types: &[&str], edition: Edition) -> Val
         let response = match edition {
             Edition::V2 => json!({"description": description, "schema": edition.reference(answer)}),
             Edition::V3 => {
-                let content: Map<String, Value> = types
+                let content: Map = types
                     .iter()
                     .map(|kind| ((*kind).to_owned(), json!({"schema": edition.reference(answer)})))
                     .collect();
@@ -330,14 +330,14 @@ fn responses(verb: &Verb, answer: &str, types: &[&str], edition: Edition) -> Val
         };
         responses.insert((*code).to_owned(), response);
     }
-    responses.insert("401".into(), json!({"description": "Unauthorized"}));
+    responses.insert("401", json!({"description": "Unauthorized"}));
     responses.into()
 }
 
 /// The discovery document of a group and version.
 pub(super) fn discovery(group_version: &GroupVersion, edition: Edition) -> Value {
     let answer = edition.reference(&format!("{META}APIResourceList"));
-    let content: Map<String, Value> =
+    let content: Map =
         TEXT_TYPES.iter().map(|kind| ((*kind).to_owned(), json!({ "schema": answer }))).collect();
     json!({"get": {
         "description": "get available resources",

@@ -1,6 +1,6 @@
 //! The query and path parameters of operations.
 
-use serde_json::{Value, json};
+use crate::{Value, json};
 
 use super::Edition;
 

@@ -1,7 +1,7 @@
 //! JSON patch (RFC 6902) with the liberties Kubernetes takes: replacing a missing map key adds it,
 //! negative list indexes count from the end, and what stands before the first slash is ignored.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::go_type;
 use crate::object::ObjectExt;
@@ -18,10 +18,9 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, Status> {
             go_type(value)
         ))
     };
-    let empty = Vec::new();
     let operations = match patch {
-        Value::Array(operations) => operations,
-        Value::Null => &empty,
+        Value::Array(operations) => operations.as_slice(),
+        Value::Null => &[],
         other => return Err(wrong_type(other, "[]handlers.jsonPatchOp")),
     };
     if let Some(bad) = operations.iter().find(|one| !one.is_object() && !one.is_null()) {
@@ -79,8 +78,8 @@ fn perform(document: &mut Value, operation: &Value) -> Option<()> {
 
 /// A place values are added to and removed from.
 enum Container<'a> {
-    Map(&'a mut Map<String, Value>),
-    List(&'a mut Vec<Value>),
+    Map(&'a mut Map),
+    List(&'a mut crate::value::List),
 }
 
 impl<'a> Container<'a> {

@@ -1,6 +1,6 @@
 //! JSON merge patch (RFC 7386): null removes, maps merge, everything else replaces.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::go_type;
 use crate::status::Status;
@@ -24,7 +24,7 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, Status> {
     }
 }
 
-fn merge(map: &mut Map<String, Value>, patch: &Map<String, Value>) {
+fn merge(map: &mut Map, patch: &Map) {
     for (key, change) in patch {
         match (map.get_mut(key), change) {
             (_, Value::Null) => drop(map.remove(key)),
@@ -49,7 +49,7 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// The smallest merge patch that turns `from` into `to`, which must hold no nulls.
-pub fn diff(from: &Map<String, Value>, to: &Map<String, Value>) -> Map<String, Value> {
+pub fn diff(from: &Map, to: &Map) -> Map {
     let mut patch = Map::new();
     for key in from.keys().filter(|key| !to.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);

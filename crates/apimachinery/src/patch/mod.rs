@@ -6,7 +6,7 @@ pub mod json;
 pub mod merge;
 pub mod strategic;
 
-use serde_json::Value;
+use crate::Value;
 
 /// The word Go's JSON decoder uses for a value of the wrong type.
 fn go_type(value: &Value) -> &'static str {
@@ -24,7 +24,7 @@ fn go_type(value: &Value) -> &'static str {
 fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(items) => {
             format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" "))
         }

@@ -4,7 +4,8 @@
 //! Compat: the results and errors are Kubernetes' own, including that unknown directives and missing
 //! merge keys answer 500.
 
-use serde_json::{Map, Value};
+use crate::value::Text;
+use crate::{Map, Value};
 
 use super::go_print;
 use crate::schema::Cursor;
@@ -28,11 +29,7 @@ pub fn apply(document: &Value, patch: &Value, schema: Option<Cursor<'_>>) -> Res
     Ok(Value::Object(merged))
 }
 
-fn merge_map(
-    original: &mut Map<String, Value>,
-    mut patch: Map<String, Value>,
-    schema: Option<Cursor<'_>>,
-) -> Result<(), Status> {
+fn merge_map(original: &mut Map, mut patch: Map, schema: Option<Cursor<'_>>) -> Result<(), Status> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         match directive.as_str() {
             Some("replace") => {
@@ -62,8 +59,8 @@ fn merge_map(
                 }
             }
             (Some(Value::Array(current)), Value::Array(change)) => {
-                let merged = merge_field_lists(std::mem::take(current), change, at)?;
-                *current = merged;
+                let merged = merge_field_lists(std::mem::take(current).into(), change.into(), at)?;
+                *current = merged.into();
             }
             (_, mut change) => {
                 discard_nulls(&mut change);
@@ -84,14 +81,11 @@ fn replaces_map(at: Cursor<'_>) -> bool {
 }
 
 /// Drops every field of the original that `$retainKeys` does not list.
-fn retain_keys(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
-) -> Result<(), Status> {
+fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), Status> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || Status::bad_request("invalid patch format of retainKeys");
     let retained = retained.as_array().ok_or_else(malformed)?;
-    let is_retained = |key: &String| retained.iter().any(|one| one == key);
+    let is_retained = |key: &str| retained.iter().any(|one| one == key);
     let sets_other = patch.iter().any(|(key, value)| {
         let directive = key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER);
         !value.is_null() && !directive && !is_retained(key)
@@ -103,11 +97,7 @@ fn retain_keys(
     Ok(())
 }
 
-fn delete_from_list(
-    original: &mut Map<String, Value>,
-    directive: &str,
-    unwanted: &Value,
-) -> Result<(), Status> {
+fn delete_from_list(original: &mut Map, directive: &str, unwanted: &Value) -> Result<(), Status> {
     let field = directive.strip_prefix(DELETE_FROM_LIST).and_then(|rest| rest.strip_prefix('/'));
     let field =
         field.ok_or_else(|| Status::bad_request("invalid patch format of primitive list"))?;
@@ -123,11 +113,11 @@ fn delete_from_list(
 
 /// Merges the lists that come with a `$setElementOrder/…` and brings them into that order.
 fn apply_element_orders(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
+    original: &mut Map,
+    patch: &mut Map,
     schema: Option<Cursor<'_>>,
 ) -> Result<(), Status> {
-    let directives: Vec<String> =
+    let directives: Vec<Text> =
         patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let malformed = || Status::bad_request("invalid patch format of setElementOrder list");
@@ -147,7 +137,7 @@ fn apply_element_orders(
         };
         let (ordered, rest) = partition(merged, &order, key)?;
         let merged = interleave(ordered, rest, &order, &current.unwrap_or_default(), key);
-        original.insert(field.to_owned(), Value::Array(merged));
+        original.insert(field.to_owned(), Value::Array(merged.into()));
     }
     Ok(())
 }
@@ -333,14 +323,14 @@ fn identity<'a>(item: &'a Value, key: Option<&str>) -> Result<&'a Value, Status>
     }
 }
 
-fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> Status {
+fn unknown_directive(directive: &Value, map: &Map) -> Status {
     let (directive, map) = (go_print(directive), go_print(&Value::Object(map.clone())));
     Status::unexplained(format!("unknown patch type: {directive} in map: {map}"))
 }
 
 fn into_list(value: Value) -> Result<Vec<Value>, Status> {
     match value {
-        Value::Array(list) => Ok(list),
+        Value::Array(list) => Ok(list.into()),
         other => Err(Status::unexplained(format!(
             "expected a []interface {{}}, but received a {}",
             super::go_type(&other)

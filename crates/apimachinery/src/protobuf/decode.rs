@@ -1,9 +1,10 @@
 //! Messages into object trees.
 
+use crate::{Map, Value};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::{Map, Number, Value};
+use serde_json::Number;
 
 use super::wire::{FIXED64, LENGTH, Reader, VARINT};
 use super::{Descriptors, Error, Field, Form, Kind, MAX_DEPTH, Message, Repeat};
@@ -35,7 +36,7 @@ impl Descriptors {
         &self,
         message: &Message,
         bytes: &[u8],
-        out: &mut Map<String, Value>,
+        out: &mut Map,
         depth: usize,
     ) -> Result<(), Error> {
         if depth > MAX_DEPTH {
@@ -61,7 +62,7 @@ impl Descriptors {
         field: &Field,
         wire: u8,
         reader: &mut Reader<'_>,
-        out: &mut Map<String, Value>,
+        out: &mut Map,
         depth: usize,
     ) -> Result<(), Error> {
         let Kind::Message(name) = &field.kind else {
@@ -92,12 +93,12 @@ impl Descriptors {
         field: &Field,
         wire: u8,
         reader: &mut Reader<'_>,
-        out: &mut Map<String, Value>,
+        out: &mut Map,
         depth: usize,
     ) -> Result<(), Error> {
         let mut items = match out.remove(&*field.name) {
             Some(Value::Array(items)) => items,
-            _ => Vec::new(),
+            _ => Vec::new().into(),
         };
         let is_packed = wire == LENGTH
             && matches!(field.kind, Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double);
@@ -119,7 +120,7 @@ impl Descriptors {
         field: &Field,
         wire: u8,
         reader: &mut Reader<'_>,
-        out: &mut Map<String, Value>,
+        out: &mut Map,
         depth: usize,
     ) -> Result<(), Error> {
         let mut entry = Reader::new(payload(field, wire, reader)?);
@@ -234,7 +235,7 @@ fn raw_json(bytes: &[u8]) -> Result<Value, Error> {
 }
 
 /// The JSON of messages that are not objects there.
-fn fold(form: Form, mut fields: Map<String, Value>) -> Value {
+fn fold(form: Form, mut fields: Map) -> Value {
     let mut take = |name: &str| fields.remove(name);
     match form {
         Form::Quantity => take("string").filter(|text| text != "").unwrap_or_else(|| "0".into()),
@@ -246,7 +247,7 @@ fn fold(form: Form, mut fields: Map<String, Value>) -> Value {
                 take("intVal").unwrap_or_else(|| 0.into())
             }
         }
-        Form::Strings => take("items").unwrap_or_else(|| Value::Array(Vec::new())),
+        Form::Strings => take("items").unwrap_or_else(|| Value::Array(Default::default())),
         Form::SchemaOrArray => {
             take("schema").or_else(|| take("jSONSchemas")).unwrap_or(Value::Null)
         }

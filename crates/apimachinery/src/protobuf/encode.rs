@@ -1,9 +1,9 @@
 //! Object trees into messages, byte for byte as Go's generated code writes them: fields in the order of
 //! their numbers, values that are not pointers always, maps in the order of their keys.
 
+use crate::{Map, Value};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
 
 use super::wire::{FIXED64, put_bytes, put_int, put_tag};
 use super::{Descriptors, Error, Field, Form, Kind, MAX_DEPTH, Message, Repeat};
@@ -57,7 +57,7 @@ impl Encoder<'_> {
             Form::Quantity => {
                 let amount = match value {
                     None => "0".to_owned(),
-                    Some(Value::String(text)) => text.clone(),
+                    Some(Value::String(text)) => text.to_string(),
                     Some(Value::Number(number)) => number.to_string(),
                     Some(other) => return Err(unfit(name, other)),
                 };
@@ -108,7 +108,7 @@ impl Encoder<'_> {
     fn fields(
         &self,
         message: &Message,
-        fields: &Map<String, Value>,
+        fields: &Map,
         schema: Option<Cursor<'_>>,
         out: &mut Vec<u8>,
         depth: usize,
@@ -132,7 +132,7 @@ impl Encoder<'_> {
     fn inlined(
         &self,
         field: &Field,
-        fields: &Map<String, Value>,
+        fields: &Map,
         schema: Option<Cursor<'_>>,
         out: &mut Vec<u8>,
         depth: usize,

@@ -9,7 +9,7 @@ pub(crate) mod wire;
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use crate::Value;
 
 pub use envelope::{Envelope, decode_envelope, encode_envelope, is_enveloped};
 

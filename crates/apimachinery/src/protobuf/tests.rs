@@ -1,5 +1,5 @@
+use crate::json;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
 use crate::schema::Definitions;

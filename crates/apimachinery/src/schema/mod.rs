@@ -9,7 +9,8 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::Value;
+use crate::value::List;
 
 pub use cursor::{Cursor, ListType, MapType, PatchStrategy};
 pub use definitions::{Definitions, Reference};
@@ -126,7 +127,7 @@ pub struct Limits {
     pub unique_items: bool,
     pub max_properties: Option<u64>,
     pub min_properties: Option<u64>,
-    pub enumeration: Option<Vec<Value>>,
+    pub enumeration: Option<List>,
     pub all_of: Vec<Schema>,
     pub any_of: Vec<Schema>,
     pub one_of: Vec<Schema>,

@@ -1,7 +1,7 @@
 //! Reads schema nodes from OpenAPI JSON. Keywords nobody here acts on are skipped; what is wrong with a
 //! schema as such is for the validation of definitions to say.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::{Additional, Definitions, Extensions, Limits, Presence, Reference, Schema, Type};
 
@@ -72,7 +72,7 @@ fn node(value: &Value, depth: usize) -> Result<Schema, ParseError> {
     })
 }
 
-fn type_of(map: &Map<String, Value>) -> Type {
+fn type_of(map: &Map) -> Type {
     match text(map, "type").unwrap_or_default() {
         "" => Type::Any,
         "object" => Type::Object,
@@ -86,7 +86,7 @@ fn type_of(map: &Map<String, Value>) -> Type {
 }
 
 /// `x-presence` is a keyword of our own tables.
-fn presence(map: &Map<String, Value>) -> Presence {
+fn presence(map: &Map) -> Presence {
     match text(map, "x-presence").unwrap_or_default() {
         "pointer" => Presence::Pointer,
         "always" => Presence::Always,
@@ -96,7 +96,7 @@ fn presence(map: &Map<String, Value>) -> Presence {
     }
 }
 
-fn extensions(map: &Map<String, Value>) -> Extensions {
+fn extensions(map: &Map) -> Extensions {
     Extensions {
         preserve_unknown_fields: flag(map, "x-kubernetes-preserve-unknown-fields"),
         embedded_resource: flag(map, "x-kubernetes-embedded-resource"),
@@ -112,7 +112,7 @@ fn extensions(map: &Map<String, Value>) -> Extensions {
     }
 }
 
-fn limits(map: &Map<String, Value>, depth: usize) -> Result<Limits, ParseError> {
+fn limits(map: &Map, depth: usize) -> Result<Limits, ParseError> {
     let list = |keyword: &str| -> Result<Vec<Schema>, ParseError> {
         let nodes = map.get(keyword).and_then(Value::as_array).into_iter().flatten();
         nodes.map(|schema| node(schema, depth + 1)).collect()
@@ -153,18 +153,18 @@ fn strip_pointer(reference: &str) -> &str {
         .unwrap_or(reference)
 }
 
-fn text<'a>(map: &'a Map<String, Value>, keyword: &str) -> Option<&'a str> {
+fn text<'a>(map: &'a Map, keyword: &str) -> Option<&'a str> {
     map.get(keyword)?.as_str()
 }
 
-fn boxed(map: &Map<String, Value>, keyword: &str) -> Option<Box<str>> {
+fn boxed(map: &Map, keyword: &str) -> Option<Box<str>> {
     text(map, keyword).filter(|text| !text.is_empty()).map(Into::into)
 }
 
-fn flag(map: &Map<String, Value>, keyword: &str) -> bool {
+fn flag(map: &Map, keyword: &str) -> bool {
     map.get(keyword).and_then(Value::as_bool).unwrap_or_default()
 }
 
-fn strings<'a>(map: &'a Map<String, Value>, keyword: &str) -> impl Iterator<Item = &'a str> {
+fn strings<'a>(map: &'a Map, keyword: &str) -> impl Iterator<Item = &'a str> {
     map.get(keyword).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

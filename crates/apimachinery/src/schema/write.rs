@@ -1,6 +1,6 @@
 //! Writes schema nodes back as OpenAPI JSON.
 
-use serde_json::{Map, Value};
+use crate::{Map, Value};
 
 use super::{Additional, Limits, Schema, Type};
 
@@ -16,55 +16,55 @@ impl Schema {
         Value::Object(out)
     }
 
-    fn write_shape(&self, out: &mut Map<String, Value>, prefix: &str) {
+    fn write_shape(&self, out: &mut Map, prefix: &str) {
         if let Some(name) = &self.reference {
             // OpenAPI v3.0 ignores what stands beside `$ref`, so the reference goes into `allOf`
             // wherever the place says something of its own.
             let reference = Value::from(format!("{prefix}{name}"));
             let bare = self.default.is_none() && self.description.is_none();
             if bare && self.extensions == super::Extensions::default() {
-                out.insert("$ref".into(), reference);
+                out.insert("$ref", reference);
             } else {
-                out.insert("allOf".into(), serde_json::json!([{ "$ref": reference }]));
+                out.insert("allOf", crate::json!([{ "$ref": reference }]));
             }
         }
         put_text(out, "description", self.description.as_deref());
         if !matches!(self.kind, Type::Any | Type::Unknown) {
-            out.insert("type".into(), self.kind.name().into());
+            out.insert("type", self.kind.name().into());
         }
         put_text(out, "format", self.format.as_deref());
         put_flag(out, "nullable", self.nullable);
         if let Some(default) = &self.default {
-            out.insert("default".into(), (**default).clone());
+            out.insert("default", (**default).clone());
         }
         if !self.properties.is_empty() {
-            let properties: Map<String, Value> = self
+            let properties: Map = self
                 .properties
                 .iter()
                 .map(|(name, node)| (name.to_string(), node.to_openapi(prefix)))
                 .collect();
-            out.insert("properties".into(), properties.into());
+            out.insert("properties", properties.into());
         }
         match &self.additional {
             Additional::Unspecified => {}
             Additional::Allowed => put_flag(out, "additionalProperties", true),
             Additional::Forbidden => {
-                out.insert("additionalProperties".into(), false.into());
+                out.insert("additionalProperties", false.into());
             }
             Additional::Schema(node) => {
-                out.insert("additionalProperties".into(), node.to_openapi(prefix));
+                out.insert("additionalProperties", node.to_openapi(prefix));
             }
         }
         if let Some(items) = &self.items {
-            out.insert("items".into(), items.to_openapi(prefix));
+            out.insert("items", items.to_openapi(prefix));
         }
         if !self.required.is_empty() {
             let required: Vec<Value> = self.required.iter().map(|name| (&**name).into()).collect();
-            out.insert("required".into(), required.into());
+            out.insert("required", required.into());
         }
     }
 
-    fn write_extensions(&self, out: &mut Map<String, Value>) {
+    fn write_extensions(&self, out: &mut Map) {
         let extensions = &self.extensions;
         for (keyword, set) in [
             ("x-kubernetes-preserve-unknown-fields", extensions.preserve_unknown_fields),
@@ -82,10 +82,7 @@ impl Schema {
             put_text(out, keyword, text.as_deref());
         }
         if !extensions.list_map_keys.is_empty() {
-            out.insert(
-                "x-kubernetes-list-map-keys".into(),
-                extensions.list_map_keys.clone().into(),
-            );
+            out.insert("x-kubernetes-list-map-keys", extensions.list_map_keys.clone().into());
         }
         for (keyword, value) in [
             ("x-kubernetes-group-version-kind", &extensions.kinds),
@@ -93,20 +90,20 @@ impl Schema {
             ("x-kubernetes-unions", &extensions.unions),
         ] {
             if let Some(value) = value {
-                out.insert(keyword.into(), (**value).clone());
+                out.insert(keyword, (**value).clone());
             }
         }
     }
 }
 
-fn write_limits(limits: &Limits, out: &mut Map<String, Value>, prefix: &str) {
+fn write_limits(limits: &Limits, out: &mut Map, prefix: &str) {
     for (keyword, number) in [
         ("maximum", limits.maximum),
         ("minimum", limits.minimum),
         ("multipleOf", limits.multiple_of),
     ] {
         if let Some(number) = number {
-            out.insert(keyword.into(), whole_or_fraction(number));
+            out.insert(keyword, whole_or_fraction(number));
         }
     }
     for (keyword, count) in [
@@ -118,7 +115,7 @@ fn write_limits(limits: &Limits, out: &mut Map<String, Value>, prefix: &str) {
         ("minProperties", limits.min_properties),
     ] {
         if let Some(count) = count {
-            out.insert(keyword.into(), count.into());
+            out.insert(keyword, count.into());
         }
     }
     put_flag(out, "exclusiveMaximum", limits.exclusive_maximum);
@@ -127,23 +124,23 @@ fn write_limits(limits: &Limits, out: &mut Map<String, Value>, prefix: &str) {
     put_text(out, "pattern", limits.pattern.as_deref());
     put_text(out, "title", limits.title.as_deref());
     if let Some(values) = &limits.enumeration {
-        out.insert("enum".into(), values.clone().into());
+        out.insert("enum", values.clone().into());
     }
     for (keyword, nodes) in
         [("allOf", &limits.all_of), ("anyOf", &limits.any_of), ("oneOf", &limits.one_of)]
     {
         if !nodes.is_empty() {
             let nodes: Vec<Value> = nodes.iter().map(|node| node.to_openapi(prefix)).collect();
-            out.insert(keyword.into(), nodes.into());
+            out.insert(keyword, nodes.into());
         }
     }
     if let Some(not) = &limits.not {
-        out.insert("not".into(), not.to_openapi(prefix));
+        out.insert("not", not.to_openapi(prefix));
     }
     for (keyword, value) in [("externalDocs", &limits.external_docs), ("example", &limits.example)]
     {
         if let Some(value) = value {
-            out.insert(keyword.into(), (**value).clone());
+            out.insert(keyword, (**value).clone());
         }
     }
 }
@@ -157,14 +154,14 @@ fn whole_or_fraction(number: f64) -> Value {
     }
 }
 
-fn put_text(out: &mut Map<String, Value>, keyword: &str, text: Option<&str>) {
+fn put_text(out: &mut Map, keyword: &str, text: Option<&str>) {
     if let Some(text) = text {
-        out.insert(keyword.into(), text.into());
+        out.insert(keyword, text.into());
     }
 }
 
-fn put_flag(out: &mut Map<String, Value>, keyword: &str, set: bool) {
+fn put_flag(out: &mut Map, keyword: &str, set: bool) {
     if set {
-        out.insert(keyword.into(), true.into());
+        out.insert(keyword, true.into());
     }
 }

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use crate::value::Text;
+use crate::{Map, Value};
 
 use super::ParseError;
 use crate::field::{FieldError, Path, join_errors, quote};
@@ -91,9 +92,9 @@ impl LabelSelector {
     }
 
     /// Reads a plain map of labels that all must be present, such as a Service's selector.
-    pub fn from_set(labels: &Map<String, Value>) -> Self {
-        let equals = |(key, value): (&String, &Value)| Requirement {
-            key: key.clone(),
+    pub fn from_set(labels: &Map) -> Self {
+        let equals = |(key, value): (&Text, &Value)| Requirement {
+            key: key.to_string(),
             operator: Operator::Equals,
             values: vec![value.as_str().unwrap_or_default().to_owned()],
         };

@@ -1,5 +1,5 @@
+use crate::json;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
 use crate::field::Path;
@@ -78,7 +78,7 @@ fn bad_label_selectors_are_explained_in_kubernetes_words() {
 #[test]
 fn selector_objects_select_nothing_when_absent_and_everything_when_empty() {
     let labels = json!({"a": "1"});
-    let select = |object: Option<&serde_json::Value>| {
+    let select = |object: Option<&crate::Value>| {
         LabelSelector::from_object(object).expect("valid").matches(Some(&labels))
     };
     assert!(!select(None));

@@ -105,15 +105,15 @@ fn options(call: &Call, operation: Operation) -> Value {
         _ => "UpdateOptions",
     };
     let mut options = Map::new();
-    options.insert("kind".into(), kind.into());
-    options.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+    options.insert("kind", kind.into());
+    options.insert("apiVersion", "meta.k8s.io/v1".into());
     for key in ["fieldManager", "fieldValidation", "propagationPolicy"] {
         if let Some(value) = call.query.non_empty(key) {
-            options.insert(key.into(), value.into());
+            options.insert(key, value.into());
         }
     }
     if call.query.non_empty("dryRun").is_some() {
-        options.insert("dryRun".into(), json!(["All"]));
+        options.insert("dryRun", json!(["All"]));
     }
     Value::Object(options)
 }

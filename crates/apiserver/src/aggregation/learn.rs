@@ -167,7 +167,8 @@ fn filter_swagger(bytes: &[u8], prefix: &str) -> Result<Value, serde_json::Error
             None => Ok(None),
         }
     };
-    let (mut paths, mut definitions) = (serde_json::Map::new(), serde_json::Map::new());
+    let (mut paths, mut definitions) =
+        (karmada_apimachinery::Map::new(), karmada_apimachinery::Map::new());
     let mut wanted = BTreeSet::new();
     for (path, raw) in document.paths.iter().filter(|(path, _)| path.starts_with(prefix)) {
         let Some(value) = read(raw)? else { continue };
@@ -349,9 +350,9 @@ mod tests {
             {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing",
              "verbs": ["get"], "shortNames": ["th"]},
         ]});
-        let groups: Groups = serde_json::from_value(aggregated).unwrap();
+        let groups: Groups = karmada_apimachinery::from_value(aggregated).unwrap();
         let one = groups.version(&("g".into(), "v1".into()));
-        let legacy: LegacyList = serde_json::from_value(legacy).unwrap();
+        let legacy: LegacyList = karmada_apimachinery::from_value(legacy).unwrap();
         assert_eq!(one, legacy.convert());
         assert_eq!(one.len(), 1);
     }
@@ -370,8 +371,9 @@ mod tests {
             },
         });
         let kept = filter_swagger(document.to_string().as_bytes(), "/apis/g/v1/").unwrap();
-        let keys =
-            |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let keys = |value: &Value| -> Vec<String> {
+            value.as_object().unwrap().keys().map(ToString::to_string).collect()
+        };
         assert_eq!(keys(&kept["paths"]), ["/apis/g/v1/things"]);
         assert_eq!(keys(&kept["definitions"]), ["A", "B"]);
     }

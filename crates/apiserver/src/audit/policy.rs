@@ -42,7 +42,7 @@ pub struct Policy {
     api_version: String,
     kind: String,
     #[serde(default, rename = "metadata")]
-    _metadata: serde_json::Value,
+    _metadata: karmada_apimachinery::Value,
     #[serde(default)]
     rules: Vec<Rule>,
     #[serde(default)]

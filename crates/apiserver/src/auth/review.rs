@@ -303,15 +303,15 @@ pub fn user_info(identity: &Identity) -> Value {
     let mut info = Map::new();
     for (key, text) in [("username", &identity.user), ("uid", &identity.uid)] {
         if !text.is_empty() {
-            info.insert(key.into(), text.as_str().into());
+            info.insert(key, text.as_str().into());
         }
     }
     if !identity.groups.is_empty() {
-        info.insert("groups".into(), identity.groups.clone().into());
+        info.insert("groups", identity.groups.clone().into());
     }
     if !identity.extra.is_empty() {
         let extra = identity.extra.iter().map(|(key, values)| (key.clone(), json!(values)));
-        info.insert("extra".into(), Value::Object(extra.collect()));
+        info.insert("extra", Value::Object(extra.collect()));
     }
     Value::Object(info)
 }

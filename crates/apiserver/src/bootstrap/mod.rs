@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::value::Text;
 use karmada_apimachinery::{Value, json};
 use tokio::time::Instant;
 
@@ -26,7 +27,7 @@ const AT_ONCE: usize = 64;
 pub(crate) async fn run(state: &Arc<State>) -> Result<(), Error> {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespace =
-        |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     ensure_all(state, namespaces.map(namespace)).await?;
     let policy = stream::iter(policy::objects())
         .map(|object| async move { reconcile_policy(state, &object).await });
@@ -128,7 +129,7 @@ async fn publish(state: &Arc<State>, object: &Value) -> Result<(), Error> {
     let path = format!("{collection}/{}", encode_percent(object.name()));
     let (code, stored) = send(state, Method::GET, &path, None).await;
     let data = object.map_at(&["data"]).into_iter().flatten();
-    let is_so = |(key, value): (&String, &Value)| stored.at(&["data", key]) == Some(value);
+    let is_so = |(key, value): (&Text, &Value)| stored.at(&["data", key]) == Some(value);
     if code == 200 && data.into_iter().all(is_so) {
         return Ok(());
     }

@@ -340,7 +340,7 @@ pub fn encode(value: &Value) -> (Bytes, Option<Places>) {
     })
 }
 
-fn write_object(out: &mut Vec<u8>, fields: &Map<String, Value>) -> Option<Places> {
+fn write_object(out: &mut Vec<u8>, fields: &Map) -> Option<Places> {
     let mut places = None;
     out.push(b'{');
     let first = ["kind", "apiVersion", "metadata"];

@@ -18,12 +18,12 @@ pub(crate) fn stamp_new(object: &mut Value, namespace: &str, now: Timestamp, cha
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
         metadata.remove(field);
     }
-    metadata.insert("uid".into(), chance.id().into());
-    metadata.insert("creationTimestamp".into(), format_time(now).into());
+    metadata.insert("uid", chance.id().into());
+    metadata.insert("creationTimestamp", format_time(now).into());
     if namespace.is_empty() {
         metadata.remove("namespace");
     } else {
-        metadata.insert("namespace".into(), namespace.into());
+        metadata.insert("namespace", namespace.into());
     }
 }
 
@@ -53,11 +53,7 @@ pub(crate) fn keep_owned(new: &mut Value, old: &Value) {
     metadata.remove("selfLink");
 }
 
-fn copy(
-    to: &mut karmada_apimachinery::Map<String, Value>,
-    from: &karmada_apimachinery::Map<String, Value>,
-    field: &str,
-) {
+fn copy(to: &mut karmada_apimachinery::Map, from: &karmada_apimachinery::Map, field: &str) {
     match from.get(field) {
         Some(value) => to.insert(field.to_owned(), value.clone()),
         None => to.remove(field),

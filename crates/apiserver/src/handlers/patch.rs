@@ -105,7 +105,7 @@ fn read_body(call: &Call, kind: Kind, validation: FieldValidation) -> Result<Arc
         Kind::Json => Status::bad_request(format!("error decoding patch: {error}")),
         _ => Status::bad_request(error.to_string()),
     })?;
-    let count = patch.as_array().map_or(0, Vec::len);
+    let count = patch.as_array().map_or(0, |it| it.len());
     if kind == Kind::Json && count > patch::json::MAX_OPERATIONS {
         return Err(too_many_operations(count));
     }

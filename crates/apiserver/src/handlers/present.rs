@@ -184,12 +184,12 @@ pub(crate) struct ListMeta {
 impl ListMeta {
     pub(crate) fn to_value(&self) -> Value {
         let mut metadata = Map::new();
-        metadata.insert("resourceVersion".into(), self.resource_version.to_string().into());
+        metadata.insert("resourceVersion", self.resource_version.to_string().into());
         if let Some(token) = &self.continue_token {
-            metadata.insert("continue".into(), token.as_str().into());
+            metadata.insert("continue", token.as_str().into());
         }
         if let Some(remaining) = self.remaining {
-            metadata.insert("remainingItemCount".into(), remaining.into());
+            metadata.insert("remainingItemCount", remaining.into());
         }
         Value::Object(metadata)
     }

@@ -108,7 +108,7 @@ impl ConversionWebhook {
             });
         }
         Ok(match response.get_mut("convertedObjects").map(Value::take) {
-            Some(Value::Array(converted)) => converted,
+            Some(Value::Array(converted)) => converted.to_vec(),
             _ => Vec::new(),
         })
     }

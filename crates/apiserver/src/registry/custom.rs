@@ -257,7 +257,7 @@ fn selectable_fields(version: &Value) -> Vec<(Arc<str>, String)> {
 
 fn text_at(object: &Value, path: &str) -> String {
     match at_dotted(object, path) {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => text.to_string(),
         Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
         _ => String::new(),
     }

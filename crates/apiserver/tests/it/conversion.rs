@@ -154,7 +154,7 @@ async fn objects_are_written_read_listed_and_watched_in_both_versions() {
     let review = converter.asked.lock().last().cloned().unwrap();
     assert_eq!(review["apiVersion"], "apiextensions.k8s.io/v1");
     assert_eq!(review["request"]["desiredAPIVersion"], "example.com/v1");
-    assert_eq!(review["request"]["objects"].as_array().map(Vec::len), Some(2));
+    assert_eq!(review["request"]["objects"].as_array().map(|it| it.len()), Some(2));
 
     let patch = r#"{"spec":{"hostPort":"db:1"}}"#;
     let patched = send(&server, admin(), (Method::PATCH, &path("v1", "/a")), patch).await;

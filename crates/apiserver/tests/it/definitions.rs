@@ -30,7 +30,7 @@ fn definition(number: usize) -> Value {
         }});
         (name, inner)
     };
-    let fields: serde_json::Map<String, Value> =
+    let fields: karmada_apimachinery::Map =
         (0..40).map(|part| field(format!("part{part}"))).collect();
     let group = format!("g{}.example.com", number % 50);
     json!({

@@ -1,9 +1,9 @@
 //! JSON to values by the schema it follows, and the names fields go by in expressions.
 
 use base64::Engine as _;
+use karmada_apimachinery::Value as Json;
 use karmada_apimachinery::schema::{Additional, Schema, Type as Kind};
 use karmada_apimachinery::time::parse_go_duration;
-use serde_json::Value as Json;
 
 use super::Place;
 use crate::value::{Key, Value};

@@ -1,8 +1,8 @@
 //! Rules when their definition is written: they must compile, give the right type and be affordable.
 
 use karmada_apimachinery::field::{FieldError, Path, Shown, go_json};
+use karmada_apimachinery::json;
 use karmada_apimachinery::schema::{Additional, Schema, Type as Kind};
-use serde_json::json;
 
 use super::{Place, Text, declare, variables};
 use crate::compile::{Program, compile};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use karmada_apimachinery::Value as Json;
 use karmada_apimachinery::crd::{correlated_item, is_unchanged};
 use karmada_apimachinery::field::{FieldError, Path, Shown};
 use karmada_apimachinery::schema::{Additional, Schema, Type as Kind};
-use serde_json::Value as Json;
 
 use super::{Node, Place, Rule, convert};
 use crate::eval::{Budget, Error};

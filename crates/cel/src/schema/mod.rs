@@ -9,10 +9,10 @@ mod evaluate;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use karmada_apimachinery::Value as Json;
 use karmada_apimachinery::crd::Rules;
 use karmada_apimachinery::field::{FieldError, Path};
 use karmada_apimachinery::schema::{Additional, Schema};
-use serde_json::Value as Json;
 
 use crate::compile::{Declarations, Program, compile};
 use crate::types::Type;

@@ -20,7 +20,7 @@ pub(super) fn merge(
         )),
         (Value::Array(modified), Value::Array(live)) => {
             let key = schema.and_then(merge_key);
-            let last = last.as_array().map_or(&[][..], Vec::as_slice);
+            let last = last.as_array().map_or(&[][..], |it| it.as_slice());
             match key {
                 Some(key) => {
                     merge_lists(last, modified, live, &key, schema.and_then(Cursor::items))
@@ -39,12 +39,7 @@ fn merge_key(at: Cursor<'_>) -> Option<String> {
     at.patch_strategy().merge.then(|| at.patch_merge_key().map(|key| key.to_owned()))?
 }
 
-fn merge_maps(
-    last: &Map<String, Value>,
-    modified: &Map<String, Value>,
-    live: &Map<String, Value>,
-    schema: Option<Cursor<'_>>,
-) -> Map<String, Value> {
+fn merge_maps(last: &Map, modified: &Map, live: &Map, schema: Option<Cursor<'_>>) -> Map {
     let mut merged = live.clone();
     for (key, wanted) in modified {
         let at = schema.and_then(|schema| schema.field(key));
@@ -90,9 +85,9 @@ fn merge_lists(
     }
     // Written in the same order as before, a list that means the same stays the same.
     if merged.len() == live.len() && live.iter().all(|item| merged.contains(item)) {
-        return Value::Array(live.to_vec());
+        return Value::Array(live.to_vec().into());
     }
-    Value::Array(merged)
+    Value::Array(merged.into())
 }
 
 /// Lists of plain values whose union is kept, such as finalizers.
@@ -104,7 +99,7 @@ fn merge_sets(last: &[Value], modified: &[Value], live: &[Value]) -> Value {
         .collect();
     let new: Vec<Value> = modified.iter().filter(|item| !merged.contains(item)).cloned().collect();
     merged.extend(new);
-    Value::Array(merged)
+    Value::Array(merged.into())
 }
 
 #[cfg(test)]

@@ -166,8 +166,7 @@ impl ConfigMap {
 }
 
 fn secret(name: &str, kind: &str, pairs: Vec<(String, Vec<u8>)>) -> Value {
-    let data: Map<String, Value> =
-        pairs.into_iter().map(|(key, bytes)| (key, STANDARD.encode(bytes).into())).collect();
+    let data: Map = pairs.into_iter().map(|(key, bytes)| (key, STANDARD.encode(bytes))).collect();
     let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
     if !kind.is_empty() {
         secret["type"] = kind.into();

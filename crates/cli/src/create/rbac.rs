@@ -118,7 +118,7 @@ impl ClusterRole {
         if rules.is_empty() {
             return Err(Error::from("one of resource or nonResourceURL must be specified"));
         }
-        role["rules"] = Value::Array(rules);
+        role["rules"] = Value::Array(rules.into());
         Ok(role)
     }
 }

@@ -21,7 +21,7 @@ impl Plain {
             return Err(Error::from("at least one tcp port specifier must be provided"));
         }
         if !ports.is_empty() {
-            spec["ports"] = Value::Array(ports);
+            spec["ports"] = Value::Array(ports.into());
         }
         Ok(json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": self.name, "labels": labels}, "spec": spec,
@@ -155,7 +155,7 @@ impl Ingress {
         let mut spec = json!({});
         for (field, list) in [("rules", rules), ("tls", tls)] {
             if !list.is_empty() {
-                spec[field] = Value::Array(list);
+                spec[field] = Value::Array(list.into());
             }
         }
         if let Some(class) = &self.class {
@@ -166,12 +166,8 @@ impl Ingress {
         }
         let mut metadata = json!({"name": self.name});
         if !self.annotation.is_empty() {
-            let pairs: Map<String, Value> = self
-                .annotation
-                .iter()
-                .filter_map(|pair| pair.split_once('='))
-                .map(|(key, value)| (key.to_owned(), value.into()))
-                .collect();
+            let pairs: Map =
+                self.annotation.iter().filter_map(|pair| pair.split_once('=')).collect();
             metadata["annotations"] = Value::Object(pairs);
         }
         Ok(
@@ -212,7 +208,7 @@ mod tests {
             annotation: vec![],
         };
         let spec = &ingress.build().unwrap()["spec"];
-        assert_eq!(spec["rules"].as_array().map(Vec::len), Some(1));
+        assert_eq!(spec["rules"].as_array().map(|it| it.len()), Some(1));
         assert_eq!(spec["rules"][0]["http"]["paths"][0]["pathType"], "Prefix");
         assert_eq!(spec["tls"][0], json!({"hosts": ["a.com"], "secretName": "s"}));
     }

@@ -26,7 +26,7 @@ pub(super) fn describe(object: &Value) -> Text {
     out
 }
 
-fn write_map(out: &mut Text, map: &Map<String, Value>, depth: usize) {
+fn write_map(out: &mut Text, map: &Map, depth: usize) {
     for (field, value) in map {
         let heading = heading(field);
         match value {
@@ -50,7 +50,7 @@ fn write_map(out: &mut Text, map: &Map<String, Value>, depth: usize) {
 
 fn show(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Null => "<nil>".to_owned(),
         other => other.to_string(),
     }

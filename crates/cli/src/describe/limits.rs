@@ -33,8 +33,8 @@ pub(super) fn write_limits<'a>(
     );
     for limit in limits {
         let named = |field: &&str| limit.map_at(&[field]).into_iter().flatten();
-        let resources: BTreeSet<&String> =
-            FIELDS.iter().flat_map(named).map(|(resource, _)| resource).collect();
+        let resources: BTreeSet<&str> =
+            FIELDS.iter().flat_map(named).map(|(resource, _)| resource.as_str()).collect();
         for resource in resources {
             let cell = |field: &&str| limit.at(&[field, resource]).map_or("-".to_owned(), plain);
             let cells: Vec<String> = FIELDS.iter().map(cell).collect();

@@ -80,7 +80,7 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// `a=b,c=d`.
-pub(super) fn on_one_line(map: Option<&Map<String, Value>>) -> String {
+pub(super) fn on_one_line(map: Option<&Map>) -> String {
     let pairs = map.into_iter().flatten();
     pairs.map(|(key, value)| format!("{key}={}", plain(value))).collect::<Vec<_>>().join(",")
 }

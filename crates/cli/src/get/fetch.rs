@@ -104,7 +104,7 @@ fn append(whole: &mut Value, page: Value) {
 fn plain_table(answer: &Value) -> Value {
     let items = match answer.get("items").and_then(Value::as_array) {
         Some(items) => items.clone(),
-        None => vec![answer.clone()],
+        None => vec![answer.clone()].into(),
     };
     let now = jiff::Timestamp::now();
     let age = |item: &Value| {

@@ -131,7 +131,7 @@ mod tests {
                     "retention": {"luaScript": "-- kept\nfunction Retain(a, b) return a end\n"},
                     "healthInterpretation": {"luaScript": "function InterpretHealth(o) return true end\n"}}},
         });
-        let customization = serde_json::from_value(object.clone()).unwrap();
+        let customization = karmada_apimachinery::from_value(object.clone()).unwrap();
         let text = write(&customization, true);
         assert!(text.contains("---@name: deploy\n---@apiVersion: apps/v1\n---@kind: Deployment\n"));
         let before = object.clone();

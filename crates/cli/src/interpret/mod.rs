@@ -139,7 +139,7 @@ async fn sources(ctx: &Context, args: &Args) -> Result<Vec<Source>> {
         found
     };
     let read = |(object, file): (Value, Option<String>)| {
-        let customization = serde_json::from_value(object.clone()).map_err(|error| {
+        let customization = karmada_apimachinery::from_value(object.clone()).map_err(|error| {
             let source = file.as_deref().unwrap_or(object.name());
             Error::Message(format!("{source} is no ResourceInterpreterCustomization: {error}"))
         })?;
@@ -307,7 +307,7 @@ fn execute(
 }
 
 fn tree(value: &impl serde::Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::Message(error.to_string()))
+    karmada_apimachinery::to_value(value).map_err(|error| Error::Message(error.to_string()))
 }
 
 /// Statuses of members, one document each, or a list of them.
@@ -322,12 +322,12 @@ fn statuses(path: Option<&String>) -> Result<Vec<AggregatedStatusItem>> {
         let values = match value {
             Value::Array(values) => values,
             Value::Null => continue,
-            value if value.get("items").is_some() => value.list_at(&["items"]).to_vec(),
-            value => vec![value],
+            value if value.get("items").is_some() => value.list_at(&["items"]).to_vec().into(),
+            value => vec![value].into(),
         };
         for value in values {
             items.push(
-                serde_json::from_value(value)
+                karmada_apimachinery::from_value(value)
                     .map_err(|error| format!("understand {path}: {error}"))?,
             );
         }
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     fn customization(script: &str) -> ResourceInterpreterCustomization {
-        serde_json::from_value(json!({
+        karmada_apimachinery::from_value(json!({
             "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
             "metadata": {"name": "deploy-customization"},
             "spec": {

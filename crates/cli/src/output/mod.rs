@@ -66,7 +66,7 @@ pub(crate) fn render(format: &Format, flags: &PrintFlags, all: &Value) -> Result
                 .into_iter()
                 .flat_map(|found| found.iter().map(|v| v.clone().into_owned()).collect::<Vec<_>>())
                 .collect();
-            Ok(json_text(&Value::Array(found)))
+            Ok(json_text(&Value::Array(found.into())))
         }
         Format::GoTemplate(text) => {
             let missing = match flags.allow_missing_template_keys() {

@@ -195,7 +195,7 @@ fn show(cell: &Value) -> String {
         Value::Null => "<none>".to_owned(),
         Value::String(text) => match text.split_once(['\n', '\r', '\u{c}']) {
             Some((first, _)) => format!("{first}..."),
-            None => text.clone(),
+            None => text.to_string(),
         },
         other => other.to_string(),
     }

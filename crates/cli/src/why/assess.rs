@@ -245,7 +245,7 @@ fn judge_scheduling(binding: &Value, clusters: &[Cluster]) -> Result<Option<Sche
 fn read_part<T: DeserializeOwned + Default>(binding: &Value, field: &str) -> Result<T> {
     match binding.get(field) {
         None => Ok(T::default()),
-        Some(part) => serde_json::from_value(part.clone()).map_err(|error| {
+        Some(part) => karmada_apimachinery::from_value(part.clone()).map_err(|error| {
             Error::Message(format!("understand {field} of {}: {error}", binding.name()))
         }),
     }

@@ -55,7 +55,7 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
 
 /// The report in the format asked for.
 pub(crate) fn show(report: &Report, format: &str) -> Result<String> {
-    let tree = serde_json::to_value(report).map_err(|error| error.to_string())?;
+    let tree = karmada_apimachinery::to_value(report).map_err(|error| error.to_string())?;
     Ok(match format {
         "json" => output::json_text(&tree),
         "yaml" => output::yaml_text(&tree),
@@ -137,7 +137,7 @@ async fn explanation(
     let gvr = Gvr::new("work.karmada.io", "v1alpha2", bindings);
     let path = karmada_client::request::path(&gvr, namespace, binding.name(), "explanation");
     match karmada.client.get_path(&path, "application/json").await {
-        Ok(told) => serde_json::from_value(told)
+        Ok(told) => karmada_apimachinery::from_value(told)
             .map(Some)
             .map_err(|error| Error::Message(format!("understand the explanation: {error}"))),
         Err(error) if error.is_not_found() || error.is_method_not_allowed() => Ok(None),

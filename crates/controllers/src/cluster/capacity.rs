@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn summary(capacity: &Capacity) -> Value {
-        serde_json::to_value(capacity.resource_summary(&[])).unwrap()
+        karmada_apimachinery::to_value(capacity.resource_summary(&[])).unwrap()
     }
 
     #[test]
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn nodes_without_a_free_place_are_in_no_class() {
         let mut capacity = Capacity::default();
-        let models: Vec<ResourceModel> = serde_json::from_value(json!([
+        let models: Vec<ResourceModel> = karmada_apimachinery::from_value(json!([
             {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "2"}]},
             {"grade": 1, "ranges": [{"name": "cpu", "min": "2", "max": "1000"}]},
         ]))

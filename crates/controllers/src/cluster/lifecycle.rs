@@ -180,7 +180,8 @@ async fn mark(cluster: &Cluster, object: &Object, ctx: &Ctx) -> Result<(), Error
     }
     let mut changed = object.value();
     if let Some(taints) = &wanted {
-        changed.set(&["spec", "taints"], serde_json::to_value(taints).unwrap_or_default());
+        changed
+            .set(&["spec", "taints"], karmada_apimachinery::to_value(taints).unwrap_or_default());
     }
     if !has_finalizer {
         let mut all = cluster.metadata.finalizers.clone();

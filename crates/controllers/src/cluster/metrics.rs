@@ -125,7 +125,7 @@ mod tests {
     fn clusters_are_shown_until_they_are_gone() {
         let metrics = Metrics::default();
         let own = ClusterMetrics::new(&metrics);
-        let cluster: Cluster = serde_json::from_value(json!({
+        let cluster: Cluster = karmada_apimachinery::from_value(json!({
             "metadata": {"name": "m1"},
             "spec": {"syncMode": "Push"},
             "status": {

@@ -69,7 +69,7 @@ async fn update_status(
         if after.status == before.status {
             return Ok(());
         }
-        stored.set(&["status"], serde_json::to_value(&after.status).unwrap_or_default());
+        stored.set(&["status"], karmada_apimachinery::to_value(&after.status).unwrap_or_default());
         match api.update_subresource(&stored, "status").await {
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
                 stored = api.get(name).await?;

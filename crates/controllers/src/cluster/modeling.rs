@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_node_is_in_the_highest_class_it_reaches_with_every_resource() {
-        let models: Vec<ResourceModel> = serde_json::from_value(json!([
+        let models: Vec<ResourceModel> = karmada_apimachinery::from_value(json!([
             {"grade": 0, "ranges": [{"name": "cpu", "min": "1", "max": "2"}, {"name": "memory", "min": "0", "max": "4Gi"}]},
             {"grade": 1, "ranges": [{"name": "cpu", "min": "2", "max": "8"}, {"name": "memory", "min": "4Gi", "max": "16Gi"}]},
             {"grade": 2, "ranges": [{"name": "cpu", "min": "8", "max": "99"}, {"name": "memory", "min": "16Gi", "max": "99Gi"}]},
@@ -58,7 +58,8 @@ mod tests {
             ("-1", "16Gi", None),
         ];
         for (cpu, memory, expected) in cases {
-            let node = serde_json::from_value(json!({"cpu": cpu, "memory": memory})).unwrap();
+            let node =
+                karmada_apimachinery::from_value(json!({"cpu": cpu, "memory": memory})).unwrap();
             assert_eq!(class_of(&models, &node), expected, "{cpu} {memory}");
         }
     }

@@ -94,7 +94,7 @@ mod tests {
         let cluster = |conditions: Value| -> Cluster {
             let object = json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push"},
                 "status": {"conditions": conditions}});
-            serde_json::from_value(object).unwrap()
+            karmada_apimachinery::from_value(object).unwrap()
         };
         let resolves =
             |status: &str| json!([{"type": "ServiceDomainNameResolutionReady", "status": status}]);
@@ -119,7 +119,8 @@ mod tests {
                 }
             }
             let remedy: Remedy =
-                serde_json::from_value(json!({"metadata": {"name": "r"}, "spec": spec})).unwrap();
+                karmada_apimachinery::from_value(json!({"metadata": {"name": "r"}, "spec": spec}))
+                    .unwrap();
             let remedy = Arc::new(remedy);
             let found = actions(&cluster(conditions.clone()), &[remedy.clone(), remedy]);
             assert_eq!(found.len(), expected, "{affinity} {rules} {conditions}");

@@ -250,7 +250,7 @@ mod tests {
                 {"clusterName": "m2", "health": health[1]},
             ]},
         });
-        serde_json::from_value(binding).unwrap()
+        karmada_apimachinery::from_value(binding).unwrap()
     }
 
     fn plan(evict: &[&str], recheck: Option<u64>) -> Plan {

@@ -180,7 +180,7 @@ mod tests {
             "metadata": {"name": "m1"}, "spec": {"taints": taints},
             "status": {"conditions": conditions},
         });
-        serde_json::from_value(cluster).unwrap()
+        karmada_apimachinery::from_value(cluster).unwrap()
     }
 
     fn policy(more: Value) -> ClusterTaintPolicySpec {
@@ -194,7 +194,7 @@ mod tests {
         for (key, value) in more.as_object().unwrap() {
             policy[key] = value.clone();
         }
-        serde_json::from_value(policy).unwrap()
+        karmada_apimachinery::from_value(policy).unwrap()
     }
 
     fn keys(cluster: &Cluster, policies: &[ClusterTaintPolicySpec]) -> Option<Vec<String>> {

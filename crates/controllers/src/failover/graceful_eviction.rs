@@ -186,7 +186,7 @@ mod tests {
                 ],
             },
         });
-        serde_json::from_value(binding).unwrap()
+        karmada_apimachinery::from_value(binding).unwrap()
     }
 
     fn task(more: Value) -> Value {

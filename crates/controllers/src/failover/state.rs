@@ -44,12 +44,12 @@ mod tests {
 
     fn reported() -> Vec<AggregatedStatusItem> {
         let item = json!({"clusterName": "m1", "status": {"jobID": "a1", "replicas": 3}});
-        vec![serde_json::from_value(item).unwrap()]
+        vec![karmada_apimachinery::from_value(item).unwrap()]
     }
 
     fn rules(path: &str) -> StatePreservation {
         let rules = json!({"rules": [{"aliasLabelName": "app/job", "jsonPath": path}]});
-        serde_json::from_value(rules).unwrap()
+        karmada_apimachinery::from_value(rules).unwrap()
     }
 
     #[test]

@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn the_policy_says_what_becomes_of_the_copy_or_else_the_flag() {
         let failover = |mode: Value| -> FailoverBehavior {
-            serde_json::from_value(json!({"cluster": mode})).unwrap()
+            karmada_apimachinery::from_value(json!({"cluster": mode})).unwrap()
         };
         let flag = PurgeMode::Directly;
         assert_eq!(purge_mode(None, &flag), PurgeMode::Directly);

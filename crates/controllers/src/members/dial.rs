@@ -112,7 +112,7 @@ mod tests {
             "insecureSkipTLSVerification": insecure,
             "secretRef": {"namespace": "karmada-cluster", "name": "m1"},
         }});
-        serde_json::from_value(object).unwrap()
+        karmada_apimachinery::from_value(object).unwrap()
     }
 
     #[tokio::test]

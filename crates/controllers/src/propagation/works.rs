@@ -86,7 +86,7 @@ pub(crate) fn into_value(mut work: Work) -> Value {
     let manifests = std::mem::take(&mut work.spec.workload.manifests);
     let mut value = work.to_value().unwrap_or_default();
     if !manifests.is_empty() {
-        value["spec"]["workload"]["manifests"] = Value::Array(manifests);
+        value["spec"]["workload"]["manifests"] = Value::Array(manifests.into());
     }
     value
 }

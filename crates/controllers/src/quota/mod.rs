@@ -53,7 +53,7 @@ async fn write_status(
     from: &FederatedResourceQuotaStatus,
     to: &FederatedResourceQuotaStatus,
 ) -> karmada_client::Result<()> {
-    let tree = |status: &FederatedResourceQuotaStatus| serde_json::to_value(status).ok();
+    let tree = |status: &FederatedResourceQuotaStatus| karmada_apimachinery::to_value(status).ok();
     let (from, to) = (tree(from).unwrap_or_default(), tree(to).unwrap_or_default());
     let diff = match (from.as_object(), to.as_object()) {
         (Some(from), Some(to)) => Value::Object(merge::diff(from, to)),

@@ -79,7 +79,7 @@ fn from_lua_at(value: &LuaValue, seen: &mut HashSet<usize>, depth: usize) -> Res
         LuaValue::Boolean(flag) => Ok(Value::Bool(*flag)),
         LuaValue::Integer(number) => Ok(Value::from(*number)),
         LuaValue::Number(number) => from_number(*number),
-        LuaValue::String(text) => Ok(Value::String(text.to_string_lossy())),
+        LuaValue::String(text) => Ok(Value::String(text.to_string_lossy().into())),
         LuaValue::Table(table) => {
             if depth > MAX_DEPTH {
                 return Err("table is nested too deeply".to_owned());

@@ -82,6 +82,6 @@ fn spec(template: &Value) -> Result<Option<&Value>> {
 }
 
 fn serialized(lua: &Lua, value: &impl Serialize) -> mlua::Result<LuaValue> {
-    let value = serde_json::to_value(value).map_err(mlua::Error::external)?;
+    let value = karmada_apimachinery::to_value(value).map_err(mlua::Error::external)?;
     to_lua(lua, &value)
 }

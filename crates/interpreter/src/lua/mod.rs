@@ -135,7 +135,7 @@ impl Script {
             &[object],
             |_| Ok(Vec::new()),
             |results| match first(results) {
-                LuaValue::Nil => Ok(Value::Array(Vec::new())),
+                LuaValue::Nil => Ok(Value::Array(Default::default())),
                 table @ LuaValue::Table(_) => value_of(operation, &table, Empty::List, &[]),
                 other => Err(unexpected(operation, "a table or nil", &other)),
             },
@@ -243,7 +243,7 @@ fn typed<T: DeserializeOwned>(operation: Operation, value: Value) -> Result<T> {
         function: operation.function(),
         problem: e.to_string(),
     };
-    serde_json::from_value(value).map_err(fail)
+    karmada_apimachinery::from_value(value).map_err(fail)
 }
 
 fn unexpected(operation: Operation, expected: &str, found: &LuaValue) -> ScriptError {

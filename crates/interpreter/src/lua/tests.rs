@@ -13,7 +13,7 @@ use crate::{Interpreter, Operation};
 const SMALL: Limits = Limits { fuel: 300_000, memory: 8 << 20 };
 
 fn customization(name: &str, rules: Value) -> ResourceInterpreterCustomization {
-    serde_json::from_value(json!({
+    karmada_apimachinery::from_value(json!({
         "metadata": {"name": name},
         "spec": {"target": {"apiVersion": "x.io/v1", "kind": "Widget"}, "customizations": rules},
     }))
@@ -79,12 +79,12 @@ fn scripts_answer_every_question() {
     let replicas = interpreter.interpret_replica(&object).unwrap();
     assert_eq!(replicas.replicas, 3);
     assert_eq!(
-        serde_json::to_value(replicas.requirements).unwrap(),
+        karmada_apimachinery::to_value(replicas.requirements).unwrap(),
         json!({"resourceRequest": {"cpu": "1"}})
     );
     let components = interpreter.interpret_component(&object).unwrap();
     assert_eq!(
-        serde_json::to_value(components).unwrap(),
+        karmada_apimachinery::to_value(components).unwrap(),
         json!([{"name": "a", "replicas": 2}, {"name": "b", "replicas": 3}])
     );
     let mut revised = object.clone();
@@ -98,7 +98,7 @@ fn scripts_answer_every_question() {
     assert_eq!(aggregated["status"], json!({"ready": 5}));
     let dependencies = interpreter.interpret_dependency(&object).unwrap();
     assert_eq!(
-        serde_json::to_value(dependencies).unwrap(),
+        karmada_apimachinery::to_value(dependencies).unwrap(),
         json!([{"apiVersion": "v1", "kind": "Secret", "namespace": "shop", "name": "s"}])
     );
     assert!(!interpreter.hook_enabled(&object_gvk(&object), Operation::Retain));
@@ -415,7 +415,7 @@ fn large_objects_can_be_walked_and_copied() {
             return out
         end
         function ReflectStatus(obj) return copy(obj.spec) end";
-    let entries: serde_json::Map<_, _> =
+    let entries: karmada_apimachinery::Map =
         (0..2000).map(|n| (format!("key-{n}"), json!({"value": n, "list": [n, n]}))).collect();
     let interpreter = interpreter();
     interpreter.set_customizations(&[customization("c", rule("statusReflection", script))]);

@@ -84,7 +84,7 @@ pub(super) fn daemon_set(object: &Value) -> Result<Option<Value>> {
 }
 
 /// Counters, the generation in the member, and the generation of the template it was made from.
-fn federated(object: &Value, counters: &[&[Counter]]) -> Result<Option<Map<String, Value>>> {
+fn federated(object: &Value, counters: &[&[Counter]]) -> Result<Option<Map>> {
     let Some(status) = status(object)? else { return Ok(None) };
     let generation = count(object, &["metadata", "generation"])?;
     let mut reflected = Map::new();
@@ -143,7 +143,7 @@ fn status(object: &Value) -> Result<Option<&Value>> {
     walk(object, &["status"])
 }
 
-fn counted(status: &Value, counters: &[Counter]) -> Result<Map<String, Value>> {
+fn counted(status: &Value, counters: &[Counter]) -> Result<Map> {
     let mut reflected = Map::new();
     for counter in counters {
         write(&mut reflected, *counter, read(status, counter)?);
@@ -155,7 +155,7 @@ fn read(status: &Value, counter: &Counter) -> Result<i64> {
     count(status, &[counter.name]).map_err(|e| e.under("status"))
 }
 
-pub(super) fn write(status: &mut Map<String, Value>, counter: Counter, value: i64) {
+pub(super) fn write(status: &mut Map, counter: Counter, value: i64) {
     if value != 0 || counter.always {
         status.insert(counter.name.to_owned(), value.into());
     } else {
@@ -164,7 +164,7 @@ pub(super) fn write(status: &mut Map<String, Value>, counter: Counter, value: i6
 }
 
 /// Copies fields that say something.
-fn copy_present(reflected: &mut Map<String, Value>, status: &Value, fields: &[&str]) {
+fn copy_present(reflected: &mut Map, status: &Value, fields: &[&str]) {
     for field in fields {
         match status.get(*field) {
             None | Some(Value::Null) => {}

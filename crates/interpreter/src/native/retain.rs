@@ -53,7 +53,7 @@ pub(super) fn service_account(desired: &mut Value, observed: &Value) -> Result<(
             }
         }
         // Compat: the field is written even if nobody set it.
-        let union = if union.is_empty() { Value::Null } else { Value::Array(union) };
+        let union = if union.is_empty() { Value::Null } else { Value::Array(union.into()) };
         set(desired, &[field], union)?;
     }
     Ok(())

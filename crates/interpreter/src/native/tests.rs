@@ -28,7 +28,7 @@ fn requirements_sum_containers_respect_init_containers_and_add_overhead() {
     let answer = interpreter().interpret_replica(&object).unwrap();
     assert_eq!(answer.replicas, 3);
     assert_eq!(
-        serde_json::to_value(answer.requirements).unwrap(),
+        karmada_apimachinery::to_value(answer.requirements).unwrap(),
         json!({"resourceRequest": {"cpu": "550m", "memory": "416Mi"}})
     );
 }
@@ -74,7 +74,11 @@ fn replicas_and_requirements_follow_the_kind() {
     for (object, replicas, requirements) in cases {
         let answer = interpreter().interpret_replica(&object).unwrap();
         assert_eq!(answer.replicas, replicas, "{object}");
-        assert_eq!(serde_json::to_value(answer.requirements).unwrap(), requirements, "{object}");
+        assert_eq!(
+            karmada_apimachinery::to_value(answer.requirements).unwrap(),
+            requirements,
+            "{object}"
+        );
     }
 }
 

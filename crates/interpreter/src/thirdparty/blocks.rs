@@ -13,7 +13,7 @@ use crate::pod::template_requirements;
 use crate::rules::{Members, Replicas};
 
 /// The fields of the status that say something; an empty object if there is no status.
-pub(super) fn pick(object: &Value, fields: &[&str]) -> Result<Map<String, Value>> {
+pub(super) fn pick(object: &Value, fields: &[&str]) -> Result<Map> {
     let mut picked = Map::new();
     if let Some(status) = map(object, &["status"])? {
         for field in fields {
@@ -27,7 +27,7 @@ pub(super) fn pick(object: &Value, fields: &[&str]) -> Result<Map<String, Value>
 }
 
 /// Leaves out fields that are empty. Compat: what becomes empty by that stays, as an object without fields.
-fn drop_empty_fields(fields: &mut Map<String, Value>) {
+fn drop_empty_fields(fields: &mut Map) {
     fields.retain(|_, value| !is_empty(value));
     fields.values_mut().for_each(drop_empty_fields_within);
 }
@@ -69,12 +69,12 @@ pub(super) fn reflect(object: &Value, fields: &[&str]) -> Result<Option<Value>> 
 }
 
 /// Leaves out nulls and everything empty, at every depth.
-pub(super) fn without_empties(map: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn without_empties(map: Map) -> Map {
     prune(map, &|value| value.is_null())
 }
 
 /// Leaves out zeros and blanks as well.
-pub(super) fn without_zeros(map: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn without_zeros(map: Map) -> Map {
     prune(map, &|value| match value {
         Value::Null => true,
         Value::Number(number) => number.as_f64() == Some(0.0),
@@ -83,7 +83,7 @@ pub(super) fn without_zeros(map: Map<String, Value>) -> Map<String, Value> {
     })
 }
 
-fn prune(map: Map<String, Value>, drop: &dyn Fn(&Value) -> bool) -> Map<String, Value> {
+fn prune(map: Map, drop: &dyn Fn(&Value) -> bool) -> Map {
     let kept = map.into_iter().filter_map(|(key, value)| Some((key, prune_value(value, drop)?)));
     kept.collect()
 }
@@ -97,14 +97,14 @@ fn prune_value(value: Value, drop: &dyn Fn(&Value) -> bool) -> Option<Value> {
         Value::Array(items) => {
             let items: Vec<_> =
                 items.into_iter().filter_map(|item| prune_value(item, drop)).collect();
-            (!items.is_empty()).then_some(Value::Array(items))
+            (!items.is_empty()).then_some(Value::Array(items.into()))
         }
         other => (!drop(&other)).then_some(other),
     }
 }
 
 /// Makes this the status; nothing stays of an empty one.
-pub(super) fn put_status(object: &mut Value, status: Map<String, Value>) -> Result<()> {
+pub(super) fn put_status(object: &mut Value, status: Map) -> Result<()> {
     let status = without_empties(status);
     if status.is_empty() {
         make_map(object, &[])?.remove("status");
@@ -114,7 +114,7 @@ pub(super) fn put_status(object: &mut Value, status: Map<String, Value>) -> Resu
 }
 
 /// The status of the template as it is now.
-pub(super) fn current_status(object: &Value) -> Result<Map<String, Value>> {
+pub(super) fn current_status(object: &Value) -> Result<Map> {
     Ok(map(object, &["status"])?.cloned().unwrap_or_default())
 }
 

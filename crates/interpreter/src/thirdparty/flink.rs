@@ -126,7 +126,7 @@ pub(super) fn aggregate(object: &mut Value, members: &Members<'_>) -> Result<()>
         return Ok(());
     }
     let last = members.reported().last().and_then(|(_, status)| status.as_object());
-    let mut status: Map<String, Value> = current_status(object)?;
+    let mut status: Map = current_status(object)?;
     for field in FIELDS {
         let silent = match *field {
             "error" | "jobManagerDeploymentStatus" | "lifecycleState" => Value::from(""),

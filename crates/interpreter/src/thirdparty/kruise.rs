@@ -170,7 +170,7 @@ pub(super) fn reflect_sidecar_set(object: &Value) -> Result<Option<Value>> {
 }
 
 pub(super) fn aggregate_sidecar_set(object: &mut Value, members: &Members<'_>) -> Result<()> {
-    let mut status = serde_json::Map::new();
+    let mut status = karmada_apimachinery::Map::new();
     for counter in SIDECAR_SET_COUNTERS {
         status.insert(counter.to_owned(), sum(members, counter)?.into());
     }

@@ -244,7 +244,7 @@ pub(super) fn aggregate_mpi(object: &mut Value, members: &Members<'_>) -> Result
     let mut newest: Vec<Value> = Vec::new();
     members.each(|_, status| {
         for (role, _) in map(status, &["replicaStatuses"])?.into_iter().flatten() {
-            roles.push(role.clone());
+            roles.push(role.to_string());
         }
         for condition in list(status, &["conditions"])? {
             let (kind, time) = (text(condition, &["type"])?, time_of(condition)?);

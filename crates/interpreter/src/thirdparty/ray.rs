@@ -97,7 +97,7 @@ pub(super) fn service_health(object: &Value) -> Result<bool> {
 }
 
 /// With one member its status is taken as it is; the specification is not needed any further.
-fn begin(object: &mut Value, members: &Members<'_>) -> Result<Option<Map<String, Value>>> {
+fn begin(object: &mut Value, members: &Members<'_>) -> Result<Option<Map>> {
     if members.len() == 0 {
         return Ok(None);
     }
@@ -226,7 +226,7 @@ pub(super) fn aggregate_service(object: &mut Value, members: &Members<'_>) -> Re
     let Some(mut status) = begin(object, members)? else { return Ok(()) };
     let mut observed = 0;
     let mut is_running = true;
-    let mut applications: Map<String, Value> = Map::new();
+    let mut applications: Map = Map::new();
     members.each(|_, reported| {
         observed = observed.max(count(reported, &["observedGeneration"])?);
         let service = walk(reported, &["serviceStatus"])?.and_then(Value::as_str);

@@ -52,7 +52,7 @@ fn ask(operation: Operation, sample: &Value) -> Value {
         Operation::InterpretStatus => json!(interpreter.interpret_status(object).unwrap()),
         Operation::AggregateStatus => {
             let members: Vec<AggregatedStatusItem> =
-                serde_json::from_value(sample["members"].clone()).unwrap();
+                karmada_apimachinery::from_value(sample["members"].clone()).unwrap();
             let combined = interpreter.aggregate_status(template(object), &members).unwrap();
             combined["status"].clone()
         }
@@ -74,7 +74,7 @@ fn answers(sample: &Value) -> Value {
         .find(|rules| rules.api_version == object.api_version() && rules.kind == object.kind())
         .unwrap_or_else(|| panic!("{} {} is not known", object.api_version(), object.kind()));
     let answered = Operation::ALL.into_iter().filter(|operation| rules.answers(*operation));
-    let answers: Map<String, Value> =
+    let answers: Map =
         answered.map(|operation| (operation.name().to_owned(), ask(operation, sample))).collect();
     answers.into()
 }

@@ -27,7 +27,7 @@ fn is_healthy(object: &Value) -> bool {
 fn components(object: &Value) -> Vec<(String, Value)> {
     let components = interpreter().interpret_component(object).unwrap();
     let show = |c: karmada_api::work::Component| {
-        let needs = serde_json::to_value(c.replica_requirements).unwrap();
+        let needs = karmada_apimachinery::to_value(c.replica_requirements).unwrap();
         (format!("{}×{}", c.name, c.replicas), needs)
     };
     components.into_iter().map(show).collect()
@@ -285,7 +285,7 @@ fn flink_deployments() {
     let answer = interpreter().interpret_replica(&running).unwrap();
     assert_eq!(answer.replicas, 4);
     assert_eq!(
-        serde_json::to_value(answer.requirements).unwrap(),
+        karmada_apimachinery::to_value(answer.requirements).unwrap(),
         json!({"namespace": "stream", "priorityClassName": "high", "nodeClaim": {"nodeSelector": {"a": "b"}},
                "resourceRequest": {"cpu": "2", "memory": "1Gi"}})
     );

@@ -105,13 +105,13 @@ pub(super) fn aggregate(object: &mut Value, members: &Members<'_>) -> Result<()>
 }
 
 /// Pods by task and phase.
-fn task_counts(members: &Members<'_>) -> Result<Map<String, Value>> {
+fn task_counts(members: &Members<'_>) -> Result<Map> {
     let mut counts: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
     members.each(|_, reported| {
         for (task, detail) in map(reported, &["taskStatusCount"])?.into_iter().flatten() {
-            let phases = counts.entry(task.clone()).or_default();
+            let phases = counts.entry(task.to_string()).or_default();
             for phase in map(detail, &["phase"])?.into_iter().flatten().map(|(phase, _)| phase) {
-                let sum = phases.entry(phase.clone()).or_default();
+                let sum = phases.entry(phase.to_string()).or_default();
                 *sum = sum.saturating_add(count(detail, &["phase", phase])?);
             }
         }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use karmada_apimachinery::{Value, json};
+use karmada_apimachinery::json;
 
 use super::figures::Figures;
 use super::servers::Running;
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 fn definition(number: usize) -> String {
-    let fields: serde_json::Map<String, Value> = (0..20)
+    let fields: karmada_apimachinery::Map = (0..20)
         .map(|field| {
             (format!("field{field}"), json!({"type": "string", "description": "A field."}))
         })

@@ -120,7 +120,7 @@ mod tests {
     use karmada_apimachinery::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
-        Arc::new(serde_json::from_value(value).unwrap())
+        Arc::new(karmada_apimachinery::from_value(value).unwrap())
     }
 
     fn cluster(

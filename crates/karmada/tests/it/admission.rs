@@ -98,7 +98,7 @@ impl Replay {
         let asked = self.resolve(&step["request"]);
         let body = match &asked["body"] {
             Value::Null => Vec::new(),
-            Value::String(text) => text.clone().into_bytes(),
+            Value::String(text) => text.as_bytes().to_vec(),
             body => body.to_string().into_bytes(),
         };
         let mut request = Request::builder()
@@ -110,7 +110,7 @@ impl Replay {
             .unwrap()
             .extend(asked["headers"].as_object().cloned().unwrap_or_default());
         for (name, value) in headers.as_object().unwrap() {
-            request = request.header(name, value.as_str().unwrap_or_default());
+            request = request.header(name.as_str(), value.as_str().unwrap_or_default());
         }
         let response = self.client.send(request.body(body.into()).unwrap()).await.unwrap();
         let code = response.status().as_u16();
@@ -136,7 +136,7 @@ impl Replay {
             Value::Object(fields) => fields
                 .iter()
                 .map(|(key, value)| (key.clone(), self.resolve(value)))
-                .collect::<Map<_, _>>()
+                .collect::<Map>()
                 .into(),
             other => other.clone(),
         }
@@ -149,7 +149,7 @@ fn selected(body: Value, select: &[Value]) -> Value {
     }
     let kept = select.iter().filter_map(Value::as_str);
     kept.filter_map(|field| Some((field.to_owned(), body.get(field)?.clone())))
-        .collect::<Map<_, _>>()
+        .collect::<Map>()
         .into()
 }
 

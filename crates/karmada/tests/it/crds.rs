@@ -54,7 +54,7 @@ async fn printed_definitions_are_served_by_any_api_server() {
     ] {
         assert_eq!(made.pointer(path), Some(&expected), "{path}: {made}");
     }
-    let typed: karmada_api::operator::Karmada = serde_json::from_value(made).unwrap();
+    let typed: karmada_api::operator::Karmada = karmada_apimachinery::from_value(made).unwrap();
     assert_eq!(typed.spec.feature_gates.get("Failover"), Some(&true));
 
     let mut wrong = wish();

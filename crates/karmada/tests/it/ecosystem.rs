@@ -130,7 +130,7 @@ fn wrong(schema: &Value, depth: usize) -> Value {
         ("object", Some(known)) if depth < 2 => known
             .iter()
             .map(|(key, own)| (key.clone(), wrong(own, depth + 1)))
-            .collect::<Map<_, _>>()
+            .collect::<Map>()
             .into(),
         ("string", _) => 5.into(),
         _ => "wrong".into(),
@@ -145,7 +145,7 @@ fn objects(version: &Value) -> Vec<(&'static str, Value)> {
         let own = known.filter(|(key, _)| {
             !["apiVersion", "kind", "metadata", "status"].contains(&key.as_str())
         });
-        own.map(|(key, schema)| (key.clone(), value(schema))).collect::<Map<_, _>>().into()
+        own.map(|(key, schema)| (key.clone(), value(schema))).collect::<Map>().into()
     };
     vec![
         ("nothing", json!({})),

@@ -68,7 +68,8 @@ fn helm_installs_upgrades_rolls_back_and_uninstalls_a_chart_with_hook_definition
         shop.run(&helm, "rollback shop 1");
         shop.until_ready("2");
         let history = shop.run(&helm, "history shop -o json");
-        let history: serde_json::Value = serde_json::from_str(&history).expect("read the history");
+        let history: karmada_apimachinery::Value =
+            serde_json::from_str(&history).expect("read the history");
         let told: Vec<&str> = history
             .as_array()
             .expect("a list")

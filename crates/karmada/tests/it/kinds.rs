@@ -27,7 +27,7 @@ impl Sample {
 
     /// Named beside the kind, since kubectl before 1.21 takes what follows a dot for a field.
     fn version(&self) -> String {
-        let object: serde_json::Value = serde_json::from_str(self.object).expect("JSON");
+        let object: karmada_apimachinery::Value = serde_json::from_str(self.object).expect("JSON");
         object["apiVersion"].as_str().expect("a version").to_owned()
     }
 }

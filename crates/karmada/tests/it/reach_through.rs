@@ -221,10 +221,11 @@ fn callers_act_as_themselves_and_only_where_they_may(server: &Server, program: &
     // The second member may join later than the first.
     eventually("there is one node of each member", || {
         let output = ask(&format!("get --raw {PROXY}/*/proxy/api/v1/nodes")).stdout;
-        let nodes: serde_json::Value = serde_json::from_slice(&output).unwrap_or_default();
-        (nodes["items"].as_array().map(Vec::len) == Some(2)).then_some(())
+        let nodes: karmada_apimachinery::Value =
+            serde_json::from_slice(&output).unwrap_or_default();
+        (nodes["items"].as_array().map(|it| it.len()) == Some(2)).then_some(())
     });
-    let one: serde_json::Value =
+    let one: karmada_apimachinery::Value =
         serde_json::from_str(&raw("/api/v1/nodes/member2-node-1")).unwrap();
     assert_eq!(one["metadata"]["name"], "member2-node-1");
     let twice = ask(&format!("get --raw {PROXY}/*/proxy/api/v1/namespaces/default"));

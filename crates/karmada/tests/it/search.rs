@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use karmada_apimachinery::Value;
 
 use crate::reach_through::{Following, in_member};
 use crate::server::{Server, eventually, text};

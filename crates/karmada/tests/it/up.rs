@@ -65,7 +65,7 @@ async fn clusters_are_served_natively_with_their_own_rules() {
     let stored = clusters.create(&cluster).await.unwrap();
     assert_eq!(stored["spec"]["zones"], json!(["z1"]));
     assert_eq!(stored["spec"].get("zone"), None);
-    assert_eq!(stored["spec"]["resourceModels"].as_array().map(Vec::len), Some(9));
+    assert_eq!(stored["spec"]["resourceModels"].as_array().map(|it| it.len()), Some(9));
     assert_eq!(stored["metadata"]["generation"], 1);
     let status =
         json!({"status": {"kubernetesVersion": "v1.36.0"}, "spec": {"provider": "ignored"}});
@@ -159,7 +159,7 @@ async fn bindings_are_served_in_both_versions() {
         assert_eq!(older["spec"]["resource"]["replicas"], 3);
         assert_eq!(older["spec"]["resource"]["resourcePerReplicas"], json!({"cpu": "1"}));
         assert_eq!(older["spec"]["clusters"], json!([{"name": "m1", "replicas": 3}]));
-        let knows: Vec<&String> = older["spec"].as_object().unwrap().keys().collect();
+        let knows: Vec<_> = older["spec"].as_object().unwrap().keys().collect();
         assert_eq!(knows, ["clusters", "resource"], "the older version has no more");
         let listed = bindings("v1alpha1").list(&ListOptions::default()).await.unwrap();
         assert_eq!(listed.items[0].value()["spec"], older["spec"]);

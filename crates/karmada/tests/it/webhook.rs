@@ -8,8 +8,8 @@ mod server;
 use std::path::Path;
 
 use base64::Engine as _;
+use karmada_apimachinery::{Value, json};
 use rustls::version::TLS12;
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 pub(crate) use plane::install_definitions;
@@ -143,7 +143,11 @@ async fn bodies_that_cannot_be_read_get_clear_errors() {
         let answer = webhook.send("/validate-propagationpolicy", kind, body.to_vec()).await;
         let status = &answer.json()["response"]["status"];
         let message = status["message"].as_str().unwrap();
-        assert_eq!((answer.code, &status["code"]), (200, &serde_json::json!(400)), "{message}");
+        assert_eq!(
+            (answer.code, &status["code"]),
+            (200, &karmada_apimachinery::json!(400)),
+            "{message}"
+        );
         assert!(message.starts_with(expected), "{message}");
         let answer = webhook.send("/convert", kind, body.to_vec()).await;
         assert!(answer.code == 400 && answer.text.starts_with(expected), "{}", answer.text);

@@ -37,7 +37,7 @@ pub(super) fn to_v1(object: &mut Value) {
     spec.remove("metrics");
     spec.remove("behavior");
     if let Some(target) = target {
-        spec.insert("targetCPUUtilizationPercentage".into(), target);
+        spec.insert("targetCPUUtilizationPercentage", target);
     }
     let used = current.iter().rev().filter(|metric| is_cpu(metric));
     let used = used.filter_map(|m| m.at(&["resource", "current", "averageUtilization"])).next();
@@ -48,7 +48,7 @@ pub(super) fn to_v1(object: &mut Value) {
         status.entry(count).or_insert_with(|| 0.into());
     }
     if let Some(used) = used {
-        status.insert("currentCPUUtilizationPercentage".into(), used.clone());
+        status.insert("currentCPUUtilizationPercentage", used.clone());
     }
 }
 
@@ -80,13 +80,13 @@ pub(super) fn to_v2(object: &mut Value) {
     let current = if current.is_empty() { used } else { Some(current.into()) };
     let conditions = parsed(object, CONDITIONS);
     let status = object.map_at_mut(&["status"]);
-    status.insert("currentMetrics".into(), current.unwrap_or_default());
+    status.insert("currentMetrics", current.unwrap_or_default());
     if status.get("currentReplicas") == Some(&json!(0)) {
         status.remove("currentReplicas");
     }
     status.entry("desiredReplicas").or_insert_with(|| 0.into());
     if conditions.as_array().is_some_and(|list| !list.is_empty()) {
-        status.insert("conditions".into(), conditions);
+        status.insert("conditions", conditions);
     }
     drop_annotations(object);
 }
@@ -254,7 +254,7 @@ fn behavior_text(behavior: &Value) -> String {
         .write()
 }
 
-fn behavior_value(behavior: &Value) -> Map<String, Value> {
+fn behavior_value(behavior: &Value) -> Map {
     let mut converted = Map::new();
     for (from, to) in [("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")] {
         let Some(rules) = behavior.get(from).filter(|rules| rules.is_object()) else { continue };

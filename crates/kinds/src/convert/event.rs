@@ -49,7 +49,7 @@ pub(super) fn to_core(event: &mut Value) {
     map.retain(|key, value| !(key == "message" && value == ""));
 }
 
-fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
+fn rename(map: &mut Map, from: &str, to: &str) {
     if from != to
         && let Some(value) = map.remove(from)
     {

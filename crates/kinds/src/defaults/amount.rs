@@ -88,7 +88,7 @@ fn aggregate(spec: &Value, list: &str) -> Amounts {
 fn amounts(container: &Value, list: &str) -> Amounts {
     let amounts = container.map_at(&["resources", list]).into_iter().flatten();
     amounts
-        .filter_map(|(name, amount)| Some((name.clone(), Quantity::from_value(amount).ok()?)))
+        .filter_map(|(name, amount)| Some((name.to_string(), Quantity::from_value(amount).ok()?)))
         .collect()
 }
 

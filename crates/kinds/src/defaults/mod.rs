@@ -113,7 +113,7 @@ fn is_empty_list(object: &Value, field: &str) -> bool {
 }
 
 /// Adds the entries of `from` that `to` lacks.
-fn fill(to: &mut Map<String, Value>, from: &Map<String, Value>) {
+fn fill(to: &mut Map, from: &Map) {
     for (key, value) in from {
         to.entry(key.clone()).or_insert_with(|| value.clone());
     }

@@ -95,7 +95,7 @@ impl Draw {
     fn object(&mut self, cursor: Cursor<'_>, depth: usize) -> Value {
         let mut fields = Map::new();
         if let Some(values) = cursor.values() {
-            fields.insert("k".into(), self.value(values, depth + 1));
+            fields.insert("k", self.value(values, depth + 1));
         }
         for (name, field) in cursor.properties() {
             // Deep down fields become rare, so that recursive kinds end.

@@ -495,7 +495,7 @@ fn volumes(pod: &Value, _minor: u32) -> Option<Violation> {
     let source = |volume: &Value| {
         let fields = volume.as_object().into_iter().flatten();
         let mut fields = fields.filter(|(key, value)| *key != "name" && !value.is_null());
-        fields.next().map_or_else(|| "unknown".to_owned(), |(key, _)| key.clone())
+        fields.next().map_or_else(|| "unknown".to_owned(), |(key, _)| key.to_string())
     };
     let all = pod.list_at(&["spec", "volumes"]).iter();
     let bad: Vec<&Value> = all.filter(|v| !ALLOWED.contains(&source(v).as_str())).collect();

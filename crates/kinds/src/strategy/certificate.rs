@@ -25,19 +25,19 @@ pub fn record_requestor(request: &mut Value, requestor: &Requestor) {
     }
     for (field, text) in [("username", &requestor.username), ("uid", &requestor.uid)] {
         if !text.is_empty() {
-            spec.insert(field.into(), text.as_str().into());
+            spec.insert(field, text.as_str().into());
         }
     }
     if !requestor.groups.is_empty() {
-        spec.insert("groups".into(), requestor.groups.clone().into());
+        spec.insert("groups", requestor.groups.clone().into());
     }
     if !requestor.extra.is_empty() {
-        let extra: Map<String, Value> = requestor
+        let extra: Map = requestor
             .extra
             .iter()
-            .map(|(key, values)| (key.clone(), values.clone().into()))
+            .map(|(key, values)| (key.clone(), Value::from(values.clone())))
             .collect();
-        spec.insert("extra".into(), extra.into());
+        spec.insert("extra", extra.into());
     }
 }
 

@@ -101,7 +101,7 @@ fn complete_selectors(pod: &mut Value) {
     }
 }
 
-fn complete_term(term: &mut Value, labels: &Map<String, Value>) {
+fn complete_term(term: &mut Value, labels: &Map) {
     if !term.get("labelSelector").is_some_and(Value::is_object) {
         return;
     }

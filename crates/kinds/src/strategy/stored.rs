@@ -137,8 +137,7 @@ pub(super) fn agree_on_data_source(claim: &mut Value, old: Option<&Value>) {
         ["dataSource", "dataSourceRef"].iter().any(|field| old.map_at(&["spec", field]).is_some())
     });
     let spec = claim.map_at_mut(&["spec"]);
-    let is_set =
-        |spec: &Map<String, Value>, field: &str| spec.get(field).is_some_and(Value::is_object);
+    let is_set = |spec: &Map, field: &str| spec.get(field).is_some_and(Value::is_object);
     // Kinds nobody can read from are dropped from the old field, as they always were.
     if !had_source
         && let Some(source) = spec.get("dataSource").filter(|source| source.is_object())
@@ -149,12 +148,12 @@ pub(super) fn agree_on_data_source(claim: &mut Value, old: Option<&Value>) {
     }
     if let Some(source) = spec.get("dataSource").filter(|s| s.is_object()).cloned() {
         if !is_set(spec, "dataSourceRef") {
-            spec.insert("dataSourceRef".into(), source);
+            spec.insert("dataSourceRef", source);
         }
     } else if let Some(reference) = spec.get("dataSourceRef").filter(|r| r.is_object()).cloned()
         && reference.get("namespace").is_none_or(Value::is_null)
     {
-        spec.insert("dataSource".into(), reference);
+        spec.insert("dataSource", reference);
     }
 }
 

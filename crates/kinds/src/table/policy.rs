@@ -101,8 +101,8 @@ pub(super) fn disruption_budget(row: &Row<'_>) -> Vec<Value> {
     // Amounts are numbers or percentages; both are shown as text.
     let amount = |field: &str| match row.object.at(&["spec", field]) {
         Some(Value::String(percent)) => percent.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        _ => "N/A".to_owned(),
+        Some(Value::Number(number)) => number.to_string().into(),
+        _ => "N/A".to_owned().into(),
     };
     vec![
         row.name(),

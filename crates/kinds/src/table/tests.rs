@@ -20,7 +20,7 @@ fn every_row_fills_its_columns() {
         // Addresses carry an age no column announces.
         let extra = usize::from(table.kind == "IPAddress");
         let cells = row(table.group, table.kind, json!({"metadata": {}}));
-        let count = cells.as_array().map_or(0, Vec::len);
+        let count = cells.as_array().map_or(0, |list| list.len());
         assert_eq!(count, table.columns.len() + extra, "{}", table.kind);
     }
 }

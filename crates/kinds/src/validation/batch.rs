@@ -426,8 +426,9 @@ fn check_template_change(new: &At<'_>, old: &At<'_>, errs: &mut Errors) {
     }
     let node_affinity = template.at(&["spec", "affinity", "nodeAffinity"]).value.clone();
     if let Some(spec) = before.get_mut("spec").and_then(Value::as_object_mut) {
-        let affinity =
-            spec.entry("affinity").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let affinity = spec
+            .entry("affinity")
+            .or_insert_with(|| Value::Object(karmada_apimachinery::Map::new()));
         if let Some(affinity) = affinity.as_object_mut() {
             affinity.insert("nodeAffinity".to_owned(), node_affinity);
         }

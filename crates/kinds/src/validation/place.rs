@@ -1,9 +1,9 @@
 //! A value together with its path, and the list of errors that checks add to. Reading never fails:
 //! a missing or wrong-typed place reads as absent, as Go's zero values do.
 
+use karmada_apimachinery::Map;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::field::{FieldError, Path, Shown};
-use serde_json::Map;
 
 static NULL: Value = Value::Null;
 
@@ -54,7 +54,7 @@ impl<'a> At<'a> {
 
     pub(crate) fn items(&self) -> impl Iterator<Item = At<'a>> + use<'a> {
         let path = self.path.clone();
-        let items = self.value.as_array().map_or(&[] as &'a [Value], Vec::as_slice);
+        let items = self.value.as_array().map_or(&[] as &'a [Value], |list| list.as_slice());
         items.iter().enumerate().map(move |(i, value)| At { path: path.index(i), value })
     }
 
@@ -68,7 +68,7 @@ impl<'a> At<'a> {
             .map(move |(key, value)| (key.as_str(), At { path: path.key(key), value }))
     }
 
-    pub(crate) fn map(&self) -> Option<&'a Map<String, Value>> {
+    pub(crate) fn map(&self) -> Option<&'a Map> {
         self.value.as_object()
     }
 
@@ -275,7 +275,7 @@ pub(crate) fn inclusive_range(low: i64, high: i64) -> String {
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
-            let covered = |x: &Map<String, Value>, y: &Map<String, Value>| {
+            let covered = |x: &Map, y: &Map| {
                 x.iter().all(|(key, value)| same(value, y.get(key).unwrap_or(&NULL)))
             };
             covered(a, b) && covered(b, a)

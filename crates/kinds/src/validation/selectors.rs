@@ -27,7 +27,7 @@ pub(crate) fn shown(selector: &Value) -> Shown {
         let value = of.get(name)?;
         let empty = value.is_null()
             || value.as_object().is_some_and(|map| map.is_empty())
-            || value.as_array().is_some_and(Vec::is_empty);
+            || value.as_array().is_some_and(|list| list.is_empty());
         (!empty).then(|| format!("\"{name}\":{}", go_json(value)))
     };
     if selector.is_null() {

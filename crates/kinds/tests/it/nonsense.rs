@@ -145,7 +145,7 @@ fn object() -> impl Strategy<Value = Value> {
         |(metadata, spec, status, mut rest)| {
             if let Some(map) = rest.as_object_mut() {
                 for (key, value) in [("metadata", metadata), ("spec", spec), ("status", status)] {
-                    map.insert(key.into(), value);
+                    map.insert(key, value);
                 }
             }
             rest
@@ -214,8 +214,8 @@ proptest! {
         ] {
             let mut object = object.clone();
             if let Some(map) = object.as_object_mut() {
-                map.insert("kind".into(), kind.into());
-                map.insert("apiVersion".into(), from.into());
+                map.insert("kind", kind.into());
+                map.insert("apiVersion", from.into());
             }
             convert::convert(&mut object, group, version);
         }

@@ -13,7 +13,9 @@ use crate::cluster::Cluster;
 async fn every_namespace_of_a_member_has_its_account_and_certificate() {
     let cluster = Cluster::member().await;
     cluster.namespace("a").await;
-    let is_pem = |pem: &serde_json::Value| pem.as_str().is_some_and(|pem| pem.starts_with("-----"));
+    let is_pem = |pem: &karmada_apimachinery::Value| {
+        pem.as_str().is_some_and(|pem| pem.starts_with("-----"))
+    };
     for namespace in ["a", "default", "kube-system"] {
         cluster.eventually("serviceaccounts", namespace, "default", |_| true).await;
         cluster

@@ -117,7 +117,7 @@ pub(super) fn conditions(status: Option<&Value>, now: Timestamp) -> Value {
             "lastTransitionTime": since.unwrap_or(&now),
         })
     });
-    Value::Array(all.to_vec())
+    Value::Array(all.to_vec().into())
 }
 
 /// Pods of a node have addresses of its own range.

@@ -13,7 +13,7 @@ use super::ledger::{Node, Placed, Wanted};
 pub(super) fn matches_node(pod: &Value, node: &Node) -> bool {
     let wanted = pod.map_at(&["spec", "nodeSelector"]).into_iter().flatten();
     for (key, value) in wanted {
-        if node.labels.get(key).map(String::as_str) != value.as_str() {
+        if node.labels.get(key.as_str()).map(String::as_str) != value.as_str() {
             return false;
         }
     }

@@ -16,7 +16,7 @@ pub(super) fn amounts(list: Option<&Value>) -> Amounts {
         .filter_map(|(name, value)| {
             let quantity = Quantity::from_value(value).ok()?;
             let amount = if name == "cpu" { quantity.milli_value() } else { quantity.value() };
-            Some((name.clone(), amount))
+            Some((name.to_string(), amount))
         })
         .collect()
 }

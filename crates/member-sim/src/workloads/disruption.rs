@@ -233,7 +233,7 @@ fn still_disrupted(
         let Some(due) = due.filter(|due| *due >= now) else { continue };
         let wait = Duration::try_from(due.duration_since(now)).unwrap_or_default();
         soonest = Some(soonest.map_or(wait, |soonest| soonest.min(wait)));
-        left.insert(name.clone(), at.to_owned());
+        left.insert(name.to_string(), at.to_owned());
     }
     (left, soonest)
 }

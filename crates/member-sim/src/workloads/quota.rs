@@ -148,7 +148,7 @@ fn add(total: &mut Usage, more: Usage) {
 /// Whether the status speaks of everything the quota limits.
 fn is_complete(quota: &Value) -> bool {
     let names = |path: &[&str]| -> BTreeSet<String> {
-        quota.map_at(path).into_iter().flatten().map(|(name, _)| name.clone()).collect()
+        quota.map_at(path).into_iter().flatten().map(|(name, _)| name.to_string()).collect()
     };
     names(&["spec", "hard"]) == names(&["status", "used"])
 }
@@ -180,12 +180,12 @@ fn matters(change: &Change) -> bool {
 }
 
 /// Only what is limited is shown.
-fn status_of(hard: &serde_json::Map<String, Value>, used: &Usage) -> Value {
+fn status_of(hard: &karmada_apimachinery::Map, used: &Usage) -> Value {
     let mut shown = json!({});
     for (name, limit) in hard {
         let format = Quantity::from_value(limit).map_or(Format::DecimalSi, |limit| limit.format());
         let zero = || Quantity::new(0, format);
-        shown[name] = used.get(name).cloned().unwrap_or_else(zero).canonical().into();
+        shown[name] = used.get(name.as_str()).cloned().unwrap_or_else(zero).canonical().into();
     }
     json!({"hard": hard, "used": shown})
 }

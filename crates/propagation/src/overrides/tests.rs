@@ -2,17 +2,18 @@
 
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy};
+use karmada_apimachinery::json;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
 
 fn cluster(name: &str) -> Cluster {
-    serde_json::from_value(json!({"metadata": {"name": name, "labels": {"env": "prod"}}})).unwrap()
+    karmada_apimachinery::from_value(json!({"metadata": {"name": name, "labels": {"env": "prod"}}}))
+        .unwrap()
 }
 
 fn policy(name: &str, selectors: Value, overriders: Value) -> OverridePolicy {
-    serde_json::from_value(json!({
+    karmada_apimachinery::from_value(json!({
         "metadata": {"name": name, "namespace": "ns"},
         "spec": {"resourceSelectors": selectors, "overrideRules": [{"overriders": overriders}]},
     }))
@@ -183,7 +184,7 @@ fn a_failing_edit_fails_the_cluster_and_names_the_place() {
 
 #[test]
 fn rules_concern_the_clusters_they_name_and_are_recorded() {
-    let policy: ClusterOverridePolicy = serde_json::from_value(json!({
+    let policy: ClusterOverridePolicy = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "cop"},
         "spec": {"overrideRules": [
             {"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"labelsOverrider": [{"operator": "add", "value": {"a": "b"}}]}},

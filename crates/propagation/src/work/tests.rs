@@ -8,7 +8,7 @@ use karmada_api::work::ResourceBinding;
 use crate::overrides::OverrideIndex;
 
 fn cluster(name: &str) -> Cluster {
-    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+    karmada_apimachinery::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 fn binding(spec: Value) -> ResourceBinding {
@@ -19,7 +19,7 @@ fn binding(spec: Value) -> ResourceBinding {
     for (key, value) in spec.as_object().unwrap() {
         object["spec"][key] = value.clone();
     }
-    serde_json::from_value(object).unwrap()
+    karmada_apimachinery::from_value(object).unwrap()
 }
 
 fn deployment() -> Value {
@@ -42,7 +42,7 @@ fn clusters_that_share_a_rendering_get_what_each_would_get_alone() {
     let targets = [("m1", 2), ("m2", 2), ("m3", 3), ("m4", 2)]
         .map(|(name, replicas)| json!({"name": name, "replicas": replicas}));
     let binding = binding(json!({"replicas": 9, "clusters": targets}));
-    let policy: OverridePolicy = serde_json::from_value(json!({
+    let policy: OverridePolicy = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "op", "namespace": "ns"},
         "spec": {"overrideRules": [
             {"overriders": {"labelsOverrider": [{"operator": "add", "value": {"tier": "gold"}}]}},
@@ -72,7 +72,7 @@ fn clusters_that_share_a_rendering_get_what_each_would_get_alone() {
 #[test]
 fn a_failing_edit_leaves_its_cluster_without_a_work_and_the_others_untouched() {
     let binding = binding(json!({"clusters": [{"name": "m1"}, {"name": "m2"}]}));
-    let policy: OverridePolicy = serde_json::from_value(json!({
+    let policy: OverridePolicy = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "op", "namespace": "ns"},
         "spec": {"overrideRules": [{"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"plaintext": [
             {"path": "/spec/replicas", "operator": "replace", "value": 2},
@@ -114,7 +114,7 @@ fn a_work_carries_the_template_with_the_clusters_replicas_and_our_marks() {
         json!({"replicas": 6, "clusters": [{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]}),
     );
     let work = render(&binding, &deployment(), "m1", None);
-    let shown = serde_json::to_value(&work).unwrap();
+    let shown = karmada_apimachinery::to_value(&work).unwrap();
     assert_eq!(
         shown["metadata"],
         json!({
@@ -152,7 +152,7 @@ fn rendering_again_writes_nothing() {
     assert_eq!(reconcile(Some(&existing), again), Change::Nothing);
     let mut leaving = (*existing).clone();
     leaving.metadata.deletion_timestamp =
-        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        karmada_apimachinery::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let again = render(&binding, &deployment(), "m1", Some(&leaving));
     assert_eq!(reconcile(Some(&leaving), again), Change::BeingDeleted);
 }

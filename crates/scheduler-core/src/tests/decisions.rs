@@ -130,8 +130,8 @@ fn decision(
     applied: Option<&str>,
     snapshot: &Snapshot,
 ) -> Decision {
-    let spec: ResourceBindingSpec = serde_json::from_value(binding.clone()).unwrap();
-    let status: ResourceBindingStatus = serde_json::from_value(status.clone()).unwrap();
+    let spec: ResourceBindingSpec = karmada_apimachinery::from_value(binding.clone()).unwrap();
+    let status: ResourceBindingStatus = karmada_apimachinery::from_value(status.clone()).unwrap();
     let peers = Peers::default();
     let subject = Subject { applied_placement: applied, ..subject(&spec, &status, &peers) };
     decide(&subject, snapshot, &Config::default())
@@ -183,7 +183,7 @@ fn a_taint_that_evicts_is_tolerated_until_the_time_given_for_it_is_over() {
         tainted["spec"]["taints"] = json!([{"key": "k", "effect": effect, "timeAdded": added}]);
         let tolerations = json!([{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}]);
         let binding = binding(1, json!({"clusterTolerations": tolerations}), &[]);
-        let spec: ResourceBindingSpec = serde_json::from_value(binding).unwrap();
+        let spec: ResourceBindingSpec = karmada_apimachinery::from_value(binding).unwrap();
         let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
         let now = Time(now.parse().unwrap());
         let subject = Subject { now, ..subject(&spec, &status, &peers) };
@@ -226,7 +226,8 @@ fn affinity_groups_are_tried_in_order_and_never_backwards() {
 
 #[test]
 fn peers_of_a_group_attract_or_repel() {
-    let spec: ResourceBindingSpec = serde_json::from_value(binding(1, json!({}), &[])).unwrap();
+    let spec: ResourceBindingSpec =
+        karmada_apimachinery::from_value(binding(1, json!({}), &[])).unwrap();
     let status = ResourceBindingStatus::default();
     let config = Config { workload_affinity: true, ..Config::default() };
     let snapshot = snapshot(&[cluster("m1", 9), cluster("m2", 9)]);
@@ -243,7 +244,7 @@ fn peers_of_a_group_attract_or_repel() {
 #[test]
 fn reasons_read_on_one_screen() {
     let spec: ResourceBindingSpec =
-        serde_json::from_value(binding(5, divided("aggregated"), &[("m1", 2)])).unwrap();
+        karmada_apimachinery::from_value(binding(5, divided("aggregated"), &[("m1", 2)])).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
     let subject = subject(&spec, &status, &peers);
     let config = Config::default();
@@ -271,7 +272,8 @@ Deployment ns/web
 #[test]
 fn a_large_fleet_is_explained_on_one_screen() {
     let clusters: Vec<Value> = (0..300).map(|i| cluster(&format!("m{i:03}"), 10)).collect();
-    let spec: ResourceBindingSpec = serde_json::from_value(binding(5, json!({}), &[])).unwrap();
+    let spec: ResourceBindingSpec =
+        karmada_apimachinery::from_value(binding(5, json!({}), &[])).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
     let subject = subject(&spec, &status, &peers);
     let (_, scheduling) = crate::explain(

@@ -357,7 +357,7 @@ fn room(cluster: &Value, request: Option<Value>) -> i64 {
     if let Some(request) = request {
         binding["replicaRequirements"] = json!({"resourceRequest": request});
     }
-    let spec: ResourceBindingSpec = serde_json::from_value(binding).unwrap();
+    let spec: ResourceBindingSpec = karmada_apimachinery::from_value(binding).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
     let subject = subject(&spec, &status, &peers);
     let snapshot = snapshot(std::slice::from_ref(cluster));

@@ -28,7 +28,7 @@ fn cluster(name: &str, pods: i64) -> Value {
 }
 
 fn info(cluster: &Value) -> ClusterInfo {
-    let cluster: Cluster = serde_json::from_value(cluster.clone()).unwrap();
+    let cluster: Cluster = karmada_apimachinery::from_value(cluster.clone()).unwrap();
     ClusterInfo::from_cluster(&cluster)
 }
 
@@ -95,8 +95,8 @@ fn subject<'a>(
 }
 
 fn run(binding: &Value, status: Value, snapshot: &Snapshot, config: &Config) -> Outcome {
-    let spec: ResourceBindingSpec = serde_json::from_value(binding.clone()).unwrap();
-    let status: ResourceBindingStatus = serde_json::from_value(status).unwrap();
+    let spec: ResourceBindingSpec = karmada_apimachinery::from_value(binding.clone()).unwrap();
+    let status: ResourceBindingStatus = karmada_apimachinery::from_value(status).unwrap();
     let peers = Peers::default();
     let subject = subject(&spec, &status, &peers);
     schedule(&subject, snapshot, &Estimates::default(), config).unwrap()

@@ -7,7 +7,7 @@ const GI: i64 = 1 << 30;
 
 /// How many replicas or sets the only cluster could take, through the reasons.
 fn room(binding: Value, cluster: &Value, estimates: &Estimates, config: &Config) -> i64 {
-    let spec: ResourceBindingSpec = serde_json::from_value(binding).unwrap();
+    let spec: ResourceBindingSpec = karmada_apimachinery::from_value(binding).unwrap();
     let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
     let subject = subject(&spec, &status, &peers);
     let snapshot = snapshot(std::slice::from_ref(cluster));

@@ -49,7 +49,7 @@ async fn cluster_scoped_bindings_are_scheduled_by_the_same_rules() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let mut binding = plain("role", json!({}));
     binding["kind"] = "ClusterResourceBinding".into();
-    binding["metadata"]["namespace"] = serde_json::Value::Null;
+    binding["metadata"]["namespace"] = karmada_apimachinery::Value::Null;
     plane.create("clusterresourcebindings", "", binding).await;
     plane.settle().await;
     let binding = plane.api("clusterresourcebindings").get("role").await.unwrap();

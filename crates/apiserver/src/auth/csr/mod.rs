@@ -164,7 +164,7 @@ fn requester(csr: &Value) -> Identity {
         user: text("username"),
         uid: text("uid"),
         groups: csr.at(&["spec", "groups"]).map(list).unwrap_or_default(),
-        extra: extra.map(|(key, values)| (key.clone(), list(values))).collect(),
+        extra: extra.map(|(key, values)| (key.to_string(), list(values))).collect(),
     }
 }
 

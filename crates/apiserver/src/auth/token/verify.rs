@@ -82,7 +82,7 @@ impl TokenIssuer {
         asked: Option<&[String]>,
     ) -> Result<Vec<String>, String> {
         let own: Vec<String> = match claims.get("aud") {
-            Some(Value::String(one)) => vec![one.clone()],
+            Some(Value::String(one)) => vec![one.to_string()],
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
             }

@@ -119,7 +119,7 @@ pub(super) fn is_true(value: &Value) -> bool {
 pub(crate) fn show(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(list) => {
             let items: Vec<String> = list.iter().map(show_inner).collect();
             format!("[{}]", items.join(" "))

@@ -497,7 +497,7 @@ fn marks_of(object: &Value) -> u64 {
     let map = |name: &str| -> std::collections::BTreeMap<String, String> {
         let entries = object.map_at(&["metadata", name]).into_iter().flatten();
         entries
-            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
             .collect()
     };
     hash(&(&map("labels"), &map("annotations")))

@@ -81,7 +81,7 @@ fn add(sums: &mut [i64], counters: &[Counter], status: &Value) -> Result<()> {
     Ok(())
 }
 
-fn summed(members: &Members<'_>, counters: &[Counter]) -> Result<Map<String, Value>> {
+fn summed(members: &Members<'_>, counters: &[Counter]) -> Result<Map> {
     let mut sums = vec![0i64; counters.len()];
     members.each(|_, status| add(&mut sums, counters, status))?;
     let mut status = Map::new();

@@ -23,16 +23,24 @@ pub(crate) fn job(object: &mut Value, members: &Members<'_>) -> Result<()> {
         write(&mut status, *counter, sum);
     }
     let conditions = tally.conditions(members);
-    put(&mut status, "conditions", (!conditions.is_empty()).then_some(Value::Array(conditions)));
+    put(
+        &mut status,
+        "conditions",
+        (!conditions.is_empty()).then_some(Value::Array(conditions.into())),
+    );
 
     let everywhere = |reached: usize| reached == members.len() && reached > 0;
     let started = walk(object, &["status", "startTime"])?.cloned().or_else(|| {
         let first = tally.earliest_start.filter(|_| everywhere(tally.started))?;
-        Some(Value::String(format_time(first)))
+        Some(Value::String(format_time(first).into()))
     });
     put(&mut status, "startTime", started);
     let completed = tally.latest_completion.filter(|_| everywhere(tally.completed));
-    put(&mut status, "completionTime", completed.map(|time| Value::String(format_time(time))));
+    put(
+        &mut status,
+        "completionTime",
+        completed.map(|time| Value::String(format_time(time).into())),
+    );
     replace_status(object, status)
 }
 

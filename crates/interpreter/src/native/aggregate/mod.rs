@@ -34,21 +34,21 @@ pub(super) fn cron_job(object: &mut Value, members: &Members<'_>) -> Result<()> 
         Ok(())
     })?;
     let status = make_map(object, &["status"])?;
-    put(status, "active", (!active.is_empty()).then_some(Value::Array(active)));
+    put(status, "active", (!active.is_empty()).then_some(Value::Array(active.into())));
     for (latest, field) in latest.into_iter().zip(TIMES) {
-        put(status, field, latest.map(|time| Value::String(format_time(time))));
+        put(status, field, latest.map(|time| Value::String(format_time(time).into())));
     }
     Ok(())
 }
 
 /// Sets a field, or takes it out.
-fn put(status: &mut Map<String, Value>, field: &str, value: Option<Value>) {
+fn put(status: &mut Map, field: &str, value: Option<Value>) {
     match value {
         Some(value) => status.insert(field.to_owned(), value),
         None => status.remove(field),
     };
 }
 
-fn replace_status(object: &mut Value, status: Map<String, Value>) -> Result<()> {
+fn replace_status(object: &mut Value, status: Map) -> Result<()> {
     set(object, &["status"], Value::Object(status))
 }

@@ -16,7 +16,7 @@ pub(crate) fn pod(object: &mut Value, members: &Members<'_>) -> Result<()> {
     }
     let mut status = Map::new();
     if let Some(phase) = worst(members, &["Failed", "Pending", "Running", "Succeeded"])? {
-        status.insert("phase".to_owned(), phase.into());
+        status.insert("phase", Value::from(phase));
     }
     for class in ["containerStatuses", "initContainerStatuses"] {
         let mut containers = Vec::new();
@@ -48,7 +48,7 @@ fn container_status(container: &Value) -> Result<Value> {
 
 pub(crate) fn persistent_volume(object: &mut Value, members: &Members<'_>) -> Result<()> {
     let phases = &["Failed", "Pending", "Available", "Bound", "Released"];
-    let status = worst(members, phases)?.map(|phase| ("phase".to_owned(), phase.into()));
+    let status = worst(members, phases)?.map(|phase| ("phase", Value::from(phase)));
     replace_status(object, status.into_iter().collect())
 }
 
@@ -75,6 +75,6 @@ pub(crate) fn persistent_volume_claim(object: &mut Value, members: &Members<'_>)
         }
         Ok(())
     })?;
-    let status = (!phase.is_empty()).then(|| ("phase".to_owned(), phase.into()));
+    let status = (!phase.is_empty()).then(|| ("phase", Value::from(phase)));
     replace_status(object, status.into_iter().collect())
 }

@@ -70,7 +70,7 @@ fn loosen(body: &mut Value) {
 fn difference(want: &Value, got: &Value, path: String) -> Option<Difference> {
     match (want, got) {
         (Value::Object(a), Value::Object(b)) => {
-            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
             keys.into_iter().find_map(|key| {
                 let path = format!("{path}.{key}");
                 match (a.get(key), b.get(key)) {

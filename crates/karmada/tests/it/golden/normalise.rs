@@ -104,7 +104,7 @@ fn strip_managed(value: &mut Value) {
     }
 }
 
-fn is_list(value: &Map<String, Value>) -> bool {
+fn is_list(value: &Map) -> bool {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
     value.contains_key("items") || kind.ends_with("List") || kind == "Table"
 }
@@ -257,7 +257,7 @@ impl Normaliser {
         }
         if !warnings.is_empty() {
             warnings.sort_by_key(ToString::to_string);
-            headers.insert("Warning".into(), warnings.into());
+            headers.insert("Warning", warnings.into());
         }
         Value::Object(headers)
     }
@@ -397,7 +397,11 @@ impl Normaliser {
             ("managedFields", Value::Array(entries)) => (own, self.managers(entries)),
             ("metadata", Value::Object(metadata)) => (own, self.metadata(metadata, list, bookmark)),
             ("resourceVersion", Value::String(version)) => {
-                let named = self.versions.get(version).unwrap_or(version).as_str().into();
+                let named = self
+                    .versions
+                    .get(version.as_str())
+                    .map_or(version.as_str(), String::as_str)
+                    .into();
                 (own, named)
             }
             ("nodePort" | "healthCheckNodePort", Value::Number(port))
@@ -422,7 +426,7 @@ impl Normaliser {
         }
     }
 
-    fn metadata(&mut self, metadata: &Map<String, Value>, list: bool, bookmark: bool) -> Value {
+    fn metadata(&mut self, metadata: &Map, list: bool, bookmark: bool) -> Value {
         let mut rest = metadata.clone();
         let (version, token) = (rest.remove("resourceVersion"), rest.remove("continue"));
         let mut out = self.walk(&Value::Object(rest), false);

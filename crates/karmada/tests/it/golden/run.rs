@@ -64,7 +64,7 @@ impl Runner {
             reader.abort();
         }
         let steps = raws["steps"].as_array().cloned().unwrap_or_default();
-        let answers = normalise::normalise(case, steps, &self.address);
+        let answers = normalise::normalise(case, steps.to_vec(), &self.address);
         compare::compare(case, &answers)
     }
 
@@ -159,7 +159,7 @@ impl Runner {
 /// its time.
 fn is_left_early(step: &Value) -> bool {
     let Some(watch) = step.get("watch") else { return false };
-    let told = step["response"]["events"].as_array().map_or(0, Vec::len) as u64;
+    let told = step["response"]["events"].as_array().map_or(0, |it| it.len()) as u64;
     watch["open"].is_string() || watch["max"].as_u64().is_some_and(|max| told >= max)
 }
 
@@ -234,7 +234,7 @@ fn resolve_with(pattern: &Regex, value: &Value, raws: &Value) -> Value {
             let replaced = pattern.replace_all(text, |found: &regex::Captures<'_>| {
                 match lookup(raws, &found[1]) {
                     Value::String(text) => text,
-                    other => other.to_string(),
+                    other => other.to_string().into(),
                 }
             });
             replaced.into_owned().into()
@@ -261,8 +261,9 @@ fn lookup(raws: &Value, path: &str) -> Value {
             }
             // Keys may contain dots: the longest that exists wins.
             Value::Object(map) => {
-                let fits =
-                    |key: &&String| rest == key.as_str() || rest.starts_with(&format!("{key}."));
+                let fits = |key: &&karmada_apimachinery::value::Text| {
+                    rest == key.as_str() || rest.starts_with(&format!("{key}."))
+                };
                 let key = map.keys().filter(fits).max_by_key(|key| key.len());
                 let left = key.map_or("", |key| rest.get(key.len() + 1..).unwrap_or(""));
                 (key.and_then(|key| map.get(key)), left)
@@ -281,10 +282,12 @@ fn headers(value: &Value) -> Vec<(String, String)> {
         match value {
             Value::Array(values) => {
                 for value in values {
-                    headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
+                    headers.push((name.to_string(), value.as_str().unwrap_or_default().to_owned()));
                 }
             }
-            value => headers.push((name.clone(), value.as_str().unwrap_or_default().to_owned())),
+            value => {
+                headers.push((name.to_string(), value.as_str().unwrap_or_default().to_owned()))
+            }
         }
     }
     headers
@@ -293,7 +296,7 @@ fn headers(value: &Value) -> Vec<(String, String)> {
 fn encode(body: &Value) -> Option<Vec<u8>> {
     match body {
         Value::Null => None,
-        Value::String(text) => Some(text.clone().into_bytes()),
+        Value::String(text) => Some(text.as_bytes().to_vec()),
         body => {
             if let Some(parts) = body.get("$repeat").and_then(Value::as_array) {
                 let text =

@@ -60,7 +60,7 @@ pub(super) fn expand(recorded: &[Value]) -> Vec<Value> {
 }
 
 fn restore(objects: &mut Value, before: &Value) {
-    let past = before.as_array().map(Vec::as_slice).unwrap_or_default();
+    let past = before.as_array().map(|it| it.as_slice()).unwrap_or_default();
     for object in objects.as_array_mut().into_iter().flatten() {
         if let Some(name) = object["unchanged"].as_str()
             && let Some(old) = past.iter().find(|old| identity(old) == name)
@@ -90,7 +90,7 @@ fn differs(want: &Value, got: &Value, path: &str) -> Option<String> {
             }
         }),
         // A section that is empty may be left out.
-        (Value::Null, got) if got.as_array().is_some_and(Vec::is_empty) => None,
+        (Value::Null, got) if got.as_array().is_some_and(|it| it.is_empty()) => None,
         _ if want == got => None,
         _ => Some(told(path, Some(want), Some(got))),
     }

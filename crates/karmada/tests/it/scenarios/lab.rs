@@ -51,7 +51,7 @@ impl Lab {
         let shutdown = Shutdown::new();
         let mut members = BTreeMap::new();
         for name in setup.map_at(&["members"]).into_iter().flat_map(|members| members.keys()) {
-            members.insert(name.clone(), Site::open(&member(name), &shutdown).await);
+            members.insert(name.to_string(), Site::open(&member(name), &shutdown).await);
         }
         let plane = Site::open(plane, &shutdown).await;
         Self { plane, members, setup, last_beat: Mutex::default(), shutdown }
@@ -173,7 +173,7 @@ impl Lab {
             if want.is_null() {
                 continue;
             }
-            let mut labels: serde_json::Map<String, Value> = cluster
+            let mut labels: karmada_apimachinery::Map = cluster
                 .map_at(&["metadata", "labels"])
                 .map(|labels| labels.keys().map(|key| (key.clone(), Value::Null)).collect())
                 .unwrap_or_default();

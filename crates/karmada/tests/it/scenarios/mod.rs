@@ -163,7 +163,7 @@ pub(crate) async fn replay_core(plane: &Path, member: impl Fn(&str) -> PathBuf) 
 pub(crate) fn members() -> Vec<String> {
     let setup = setup();
     let members = setup.map_at(&["members"]).into_iter().flatten();
-    members.map(|(name, _)| name.clone()).collect()
+    members.map(|(name, _)| name.to_string()).collect()
 }
 
 async fn make_lab(flags: &[&str]) -> (Server, Lab) {

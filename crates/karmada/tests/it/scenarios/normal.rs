@@ -88,7 +88,7 @@ impl Names {
                 Value::Object(entries.into_iter().collect())
             }
             Value::Array(list) => Value::Array(list.iter().map(|item| self.walk(item)).collect()),
-            Value::String(text) => Value::String(self.text(text)),
+            Value::String(text) => Value::String(self.text(text).into()),
             other => other.clone(),
         }
     }
@@ -118,7 +118,7 @@ pub(super) fn sort_dependencies(value: &mut Value) {
                 && let Ok(mut list) = serde_json::from_str::<Vec<Value>>(text)
             {
                 list.sort_by_cached_key(ToString::to_string);
-                *text = list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                *text = list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").into();
             }
             map.values_mut().for_each(sort_dependencies);
         }
@@ -129,7 +129,7 @@ pub(super) fn sort_dependencies(value: &mut Value) {
             {
                 let mut list: Vec<&str> = list.split("} {").collect();
                 list.sort_unstable();
-                *text = format!("Get dependencies([{{{}}}]){end}", list.join("} {"));
+                *text = format!("Get dependencies([{{{}}}]){end}", list.join("} {")).into();
             }
         }
         _ => {}
@@ -182,5 +182,7 @@ pub(super) fn tidy(state: &mut Value) {
         ["kind", "namespace", "name", "reason", "message", "type", "component"]
             .map(|key| text(event, key))
     });
-    events.dedup();
+    let mut once = Vec::from(std::mem::take(events));
+    once.dedup();
+    *events = once.into();
 }

@@ -306,7 +306,7 @@ impl World {
 }
 
 fn is_empty(value: &Value) -> bool {
-    value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
+    value.is_null() || value.as_object().is_some_and(karmada_apimachinery::Map::is_empty)
 }
 
 fn slim(object: &Value, keep_generation: bool) -> Value {
@@ -335,7 +335,7 @@ fn sorted(mut objects: Vec<Value>) -> Value {
     objects.sort_by_cached_key(|object| {
         [object.kind().to_owned(), object.namespace().to_owned(), object.name().to_owned()]
     });
-    Value::Array(objects)
+    Value::Array(objects.into())
 }
 
 fn clusters(clusters: &[Arc<Object>]) -> Value {
@@ -362,5 +362,5 @@ fn clusters(clusters: &[Arc<Object>]) -> Value {
         })
         .collect();
     shown.sort_by_key(|cluster| cluster["name"].to_string());
-    Value::Array(shown)
+    Value::Array(shown.into())
 }

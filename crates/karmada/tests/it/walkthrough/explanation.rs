@@ -1,6 +1,6 @@
 //! The API that says why: every part of a decision, for both scopes, to whoever may read it.
 
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 use super::shell::{Space, Terminal as _, deployment};
 

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::{Value, json};
+use karmada_apimachinery::{Value, json};
 
 use super::shell::{Shell, Terminal, steady};
 

@@ -462,11 +462,11 @@ fn the_whole_story_is_told_on_one_screen() {
     }
     assert!(why.lines().count() <= 24, "{why}");
     // What the command says is what the API says.
-    let mut told: serde_json::Value = serde_json::from_str(
+    let mut told: karmada_apimachinery::Value = serde_json::from_str(
         &space.ok("kubectl get --raw /apis/work.karmada.io/v1alpha2/namespaces/why/resourcebindings/nginx-deployment/explanation"),
     )
     .unwrap();
-    let mut ours: serde_json::Value =
+    let mut ours: karmada_apimachinery::Value =
         serde_json::from_str(&space.ok("karmadactl why deploy/nginx -o json")).unwrap();
     assert_eq!(ours["delivery"][0]["cluster"], "member1");
     for own in ["delivery", "waitingFor", "deliveries"] {

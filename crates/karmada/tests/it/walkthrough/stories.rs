@@ -1,9 +1,9 @@
 //! What users want to do, one test per story; all on one control plane, each in a namespace of its own.
 
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Client, DeleteOptions};
-use serde_json::json;
 
 use super::shell::{Space, Terminal, deployment, policy, steady};
 use crate::server::PATIENCE;

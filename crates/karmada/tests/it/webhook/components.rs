@@ -5,8 +5,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Patch, PatchOptions};
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::server::{Process, eventually};

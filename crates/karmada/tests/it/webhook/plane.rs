@@ -1,8 +1,8 @@
 //! What the webhook reads from its API server and writes there; the server is `karmada apiserver`.
 
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client};
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::server::{Certificates, Process, Webhook, eventually};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use futures::FutureExt as _;
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, DeleteOptions, Error};
-use serde_json::{Value, json};
 
 use super::components::{Components, place_bindings_on_clusters_served_beside, withdraw};
 use super::plane::{CONFLICT, binding, customization, install_definitions, quota, quotas};

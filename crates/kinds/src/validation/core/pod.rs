@@ -414,7 +414,7 @@ fn with_allowed_changes_undone(spec: &At<'_>, before: &At<'_>, errs: &mut Errors
             check_affinity_additions(&new_node, &old_node, errs);
             let mut merged = spec.field("affinity").value.clone();
             if !merged.is_object() {
-                merged = Value::Object(serde_json::Map::new());
+                merged = Value::Object(karmada_apimachinery::Map::new());
             }
             merged["nodeAffinity"] = old_node.value.clone();
             map.insert("affinity".to_owned(), merged);

@@ -138,7 +138,8 @@ fn with_amounts_undone(spec: &At<'_>, before: &At<'_>, errs: &mut Errors) -> Val
 fn undo_amounts(resources: &mut Value, before: &At<'_>) {
     for kind in ["limits", "requests"] {
         let Some(map) = resources.as_object_mut() else { return };
-        let amounts = map.entry(kind).or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let amounts =
+            map.entry(kind).or_insert_with(|| Value::Object(karmada_apimachinery::Map::new()));
         let Some(amounts) = amounts.as_object_mut() else { continue };
         for name in ["cpu", "memory"] {
             amounts.remove(name);

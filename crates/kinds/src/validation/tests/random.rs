@@ -71,9 +71,9 @@ fn tree() -> impl Strategy<Value = Value> {
             1 => "\\PC{0,6}",
         ];
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             prop::collection::btree_map(key, inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>())),
+                .prop_map(|map| Value::Object(map.into_iter().collect::<Map>())),
         ]
     })
 }

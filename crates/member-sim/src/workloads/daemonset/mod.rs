@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(term["matchFields"][0]["values"], json!(["n1"]));
         assert_eq!(term["matchExpressions"][0]["key"], "a");
         assert_eq!(pod["metadata"]["labels"][REVISION_HASH], "h");
-        assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(6));
+        assert_eq!(pod["spec"]["tolerations"].as_array().map(|it| it.len()), Some(6));
         assert_eq!(decide::node_of(&Pod::from_value(&pod)), "n1");
     }
 }

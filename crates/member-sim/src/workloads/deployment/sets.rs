@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
+use karmada_apimachinery::value::Text;
 use karmada_apimachinery::{Value, json};
 use karmada_client::Object;
 
@@ -149,7 +150,7 @@ pub(super) fn size_annotations(deployment: &Value) -> Value {
     json!({DESIRED: desired.to_string(), MAX: most.to_string()})
 }
 
-fn copied(deployment: &Value) -> impl Iterator<Item = (&String, &Value)> {
+fn copied(deployment: &Value) -> impl Iterator<Item = (&Text, &Value)> {
     let all = deployment.map_at(&["metadata", "annotations"]).into_iter().flatten();
     all.filter(|(key, _)| !NOT_COPIED.contains(&key.as_str()))
 }

@@ -172,7 +172,7 @@ mod tests {
             (json!("no"), None),
         ];
         for (target, expected) in cases {
-            let service: Service = serde_json::from_value(json!({"spec": {"ports": [
+            let service: Service = karmada_apimachinery::from_value(json!({"spec": {"ports": [
                 {"name": "p", "port": 1, "protocol": "TCP", "targetPort": target}]}}))
             .unwrap();
             let found = service.ports_of(&pod).first().map(|port| port.port);
@@ -183,8 +183,9 @@ mod tests {
     #[test]
     fn a_service_without_a_selector_selects_nothing() {
         let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-        let service =
-            |spec: Value| -> Service { serde_json::from_value(json!({"spec": spec})).unwrap() };
+        let service = |spec: Value| -> Service {
+            karmada_apimachinery::from_value(json!({"spec": spec})).unwrap()
+        };
         assert!(!service(json!({})).selects(&labels));
         assert!(service(json!({"selector": {"a": "b"}})).selects(&labels));
         assert!(!service(json!({"selector": {"a": "c"}})).selects(&labels));

@@ -4,6 +4,7 @@
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::status::Status;
+use karmada_kinds::admission::service_account_name;
 
 use super::request::Subject;
 use super::{Attributes, Operation, matching, policies, quota, security, webhooks};
@@ -18,7 +19,7 @@ pub(crate) async fn admit(
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    know_namespace(call, attributes).await?;
+    know_what_it_needs(call, attributes, object).await?;
     for warning in call.state.admission.admit(attributes, object, old)? {
         call.warn(warning);
     }
@@ -40,12 +41,25 @@ pub(crate) async fn admit(
     Ok(())
 }
 
-/// A namespace that is not known may have been made a moment ago through another server.
-async fn know_namespace(call: &Call, attributes: &Attributes) -> Result<(), Status> {
-    let namespaces = GroupResource::new("", "namespaces");
+/// A namespace that is not known, or the account of a pod, may have been made a moment ago, by others
+/// or through another server.
+async fn know_what_it_needs(
+    call: &Call,
+    attributes: &Attributes,
+    object: &Value,
+) -> Result<(), Status> {
     let namespace = attributes.namespace.as_str();
-    let creates = attributes.operation == Operation::Create && !namespace.is_empty();
-    if creates && !call.state.objects.exists(&namespaces, "", namespace) {
+    if attributes.operation != Operation::Create || namespace.is_empty() {
+        return Ok(());
+    }
+    let knows = |resource: &str, namespace: &str, name: &str| {
+        call.state.objects.exists(&GroupResource::new("", resource), namespace, name)
+    };
+    let is_pod = attributes.gvk.group.is_empty()
+        && attributes.gvk.kind == "Pod"
+        && attributes.subresource.is_empty();
+    let account = || knows("serviceaccounts", namespace, service_account_name(object));
+    if !knows("namespaces", "", namespace) || (is_pod && !account()) {
         call.state.caches.catch_up().await.map_err(store_error)?;
     }
     Ok(())

@@ -50,6 +50,14 @@ impl Serialize for Map {
 /// Makes trees.
 struct Tree;
 
+macro_rules! plain {
+    ($($function:ident: $type:ty),*) => {$(
+        fn $function(self, value: $type) -> Result<Value, Error> {
+            Ok(value.into())
+        }
+    )*};
+}
+
 impl Serializer for Tree {
     type Ok = Value;
     type Error = Error;
@@ -61,60 +69,14 @@ impl Serializer for Tree {
     type SerializeStruct = Fields;
     type SerializeStructVariant = Fields;
 
-    fn serialize_bool(self, yes: bool) -> Result<Value, Error> {
-        Ok(Value::Bool(yes))
-    }
-
-    fn serialize_i8(self, number: i8) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_i16(self, number: i16) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_i32(self, number: i32) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_i64(self, number: i64) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_u8(self, number: u8) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_u16(self, number: u16) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_u32(self, number: u32) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_u64(self, number: u64) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_f32(self, number: f32) -> Result<Value, Error> {
-        Ok(number.into())
-    }
-
-    fn serialize_f64(self, number: f64) -> Result<Value, Error> {
-        Ok(number.into())
+    plain! {
+        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_f32: f32,
+        serialize_f64: f64, serialize_str: &str, serialize_bytes: &[u8]
     }
 
     fn serialize_char(self, letter: char) -> Result<Value, Error> {
         Ok(letter.to_string().into())
-    }
-
-    fn serialize_str(self, text: &str) -> Result<Value, Error> {
-        Ok(text.into())
-    }
-
-    fn serialize_bytes(self, bytes: &[u8]) -> Result<Value, Error> {
-        Ok(bytes.into())
     }
 
     fn serialize_none(self) -> Result<Value, Error> {

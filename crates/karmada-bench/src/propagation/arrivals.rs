@@ -20,7 +20,16 @@ const RESOURCES: [(&str, &str); 2] =
 struct Seen {
     /// The members that have the object, and when the last of them got it.
     objects: HashMap<String, (HashSet<usize>, Instant)>,
+    /// Those that somebody waits for and that are not everywhere yet: looking through all of them again
+    /// and again would be a load of its own, and one that grows.
+    awaited: HashSet<String>,
     watches: usize,
+}
+
+impl Seen {
+    fn is_everywhere(&self, key: &str, members: usize) -> bool {
+        self.objects.get(key).is_some_and(|(has, _)| has.len() == members)
+    }
 }
 
 #[derive(Clone)]
@@ -56,21 +65,21 @@ impl Arrivals {
     fn note(&self, member: usize, key: String) {
         let mut seen = self.seen.lock();
         let now = Instant::now();
-        let (members, last) = seen.objects.entry(key).or_insert_with(|| (HashSet::new(), now));
-        members.insert(member);
-        *last = now;
-        if members.len() == self.members {
+        match seen.objects.get_mut(&key) {
+            Some((members, last)) => {
+                members.insert(member);
+                *last = now;
+            }
+            None => {
+                seen.objects.insert(key.clone(), (HashSet::from([member]), now));
+            }
+        }
+        if seen.is_everywhere(&key, self.members)
+            && seen.awaited.remove(&key)
+            && seen.awaited.is_empty()
+        {
             self.news.notify_waiters();
         }
-    }
-
-    /// How many of the objects are in all members.
-    fn complete(&self, keys: &[String]) -> usize {
-        let seen = self.seen.lock();
-        let everywhere = |key: &&String| {
-            seen.objects.get(*key).is_some_and(|(members, _)| members.len() == self.members)
-        };
-        keys.iter().filter(everywhere).count()
     }
 
     /// When the object reached the last member.
@@ -80,23 +89,27 @@ impl Arrivals {
         (members.len() == self.members).then_some(*last)
     }
 
-    /// Waits until all objects are in all members.
+    /// Waits until all objects are in all members. One waits at a time.
     pub(super) async fn wait(&self, keys: &[String]) -> anyhow::Result<()> {
         let began = Instant::now();
+        {
+            let mut seen = self.seen.lock();
+            let missing = keys.iter().filter(|key| !seen.is_everywhere(key, self.members));
+            seen.awaited = missing.cloned().collect();
+        }
         loop {
             let news = self.news.notified();
-            let complete = self.complete(keys);
-            if complete == keys.len() {
+            let (missing, ended) = {
+                let seen = self.seen.lock();
+                (seen.awaited.len(), seen.watches)
+            };
+            if missing == 0 {
                 return Ok(());
             }
-            let ended = self.seen.lock().watches;
             anyhow::ensure!(ended == 0, "{ended} watches of members ended");
             let late = began.elapsed() > LIMIT;
-            anyhow::ensure!(!late, "{complete} of {} objects arrived", keys.len());
-            // Looking through thousands of keys at every arrival would be a load of its own.
-            let pause = if keys.len() > 10 { Duration::from_millis(20) } else { Duration::ZERO };
+            anyhow::ensure!(!late, "{missing} of {} objects are missing", keys.len());
             let _ = tokio::time::timeout(Duration::from_secs(5), news).await;
-            tokio::time::sleep(pause).await;
         }
     }
 }

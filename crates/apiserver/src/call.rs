@@ -8,6 +8,7 @@ use http::header::USER_AGENT;
 use jiff::Timestamp;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::status::Status;
+use karmada_apimachinery::value::Text;
 use parking_lot::Mutex;
 
 use crate::audit::Record;
@@ -195,7 +196,7 @@ impl Call {
 pub(crate) fn attributes(target: &Target, user: Arc<Identity>) -> Attributes {
     Attributes {
         user,
-        verb: target.verb.to_owned(),
+        verb: Text::new_static(target.verb),
         group: target.group.clone(),
         version: target.version.clone(),
         resource: target.resource.clone(),

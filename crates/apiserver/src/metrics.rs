@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use karmada_apimachinery::value::Text;
 use parking_lot::Mutex;
 
 use crate::routes::Target;
 
 /// (verb, group, version, resource, subresource, code)
-type Series = (String, String, String, String, String, u16);
+type Series = (String, Text, Text, Text, Text, u16);
 
 /// Whether requests for a target are counted in a series.
 fn counts(series: &Series, target: &Target, code: u16) -> bool {

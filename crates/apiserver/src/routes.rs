@@ -1,6 +1,7 @@
 //! What a path means: which resource, object and subresource, or which fixed endpoint.
 
 use http::Method;
+use karmada_apimachinery::value::Text;
 
 use crate::http::query::{Query, decode_percent};
 
@@ -8,18 +9,18 @@ use crate::http::query::{Query, decode_percent};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) verb: &'static str,
-    pub(crate) path: String,
+    pub(crate) path: Text,
     pub(crate) is_resource: bool,
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) namespace: String,
-    pub(crate) resource: String,
-    pub(crate) name: String,
-    pub(crate) subresource: String,
+    pub(crate) group: Text,
+    pub(crate) version: Text,
+    pub(crate) namespace: Text,
+    pub(crate) resource: Text,
+    pub(crate) name: Text,
+    pub(crate) subresource: Text,
     /// What follows the subresource.
-    pub(crate) rest: Vec<String>,
+    pub(crate) rest: Vec<Text>,
     /// The only object an old-style watch is about.
-    pub(crate) watched_name: String,
+    pub(crate) watched_name: Text,
     /// The path names a namespace for a namespaced resource.
     pub(crate) has_namespace: bool,
 }
@@ -27,11 +28,10 @@ pub(crate) struct Target {
 impl Target {
     /// Takes a path apart as Kubernetes' own request info does.
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
-        let segments: Vec<String> =
-            path.split('/').filter(|part| !part.is_empty()).map(decode_percent).collect();
-        let mut target =
-            Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
-        let parts = match segments.first().map(String::as_str) {
+        let segments: Vec<Text> =
+            path.split('/').filter(|part| !part.is_empty()).map(decode_segment).collect();
+        let mut target = Self { path: path.into(), verb: plain_verb(method), ..Self::default() };
+        let parts = match segments.first().map(Text::as_str) {
             Some("api") if segments.len() >= 3 => {
                 target.version = segments[1].clone();
                 &segments[2..]
@@ -53,8 +53,7 @@ impl Target {
         target.verb = target.resource_verb(method, query);
         if watches && matches!(target.verb, "get" | "list") {
             target.verb = "watch";
-            target.watched_name = std::mem::take(&mut target.name);
-            target.name.clone_from(&target.watched_name);
+            target.watched_name = target.name.clone();
         }
         if matches!(target.verb, "list" | "watch" | "deletecollection")
             && let Some(name) = name_in_selector(query)
@@ -64,12 +63,12 @@ impl Target {
         target
     }
 
-    fn take_apart(&mut self, parts: &[String]) {
+    fn take_apart(&mut self, parts: &[Text]) {
         // Below `namespaces/{name}` only these belong to the namespace itself.
         let parts = match parts {
             [namespaces, namespace, rest @ ..] if namespaces == "namespaces" => {
                 self.namespace = namespace.clone();
-                match rest.first().map(String::as_str) {
+                match rest.first().map(Text::as_str) {
                     None | Some("status" | "finalize") => parts,
                     Some(_) => {
                         self.has_namespace = true;
@@ -102,6 +101,10 @@ impl Target {
     }
 }
 
+fn decode_segment(segment: &str) -> Text {
+    if segment.contains('%') { decode_percent(segment).into() } else { segment.into() }
+}
+
 fn plain_verb(method: &Method) -> &'static str {
     match *method {
         Method::GET => "get",
@@ -116,13 +119,13 @@ fn plain_verb(method: &Method) -> &'static str {
 }
 
 /// The name a list is limited to by its field selector; authorization then applies to that name.
-fn name_in_selector(query: &Query) -> Option<String> {
+fn name_in_selector(query: &Query) -> Option<Text> {
     let selector = query.non_empty("fieldSelector")?;
     selector.split(',').find_map(|term| {
         let name = term.strip_prefix("metadata.name=")?;
         let name = name.strip_prefix('=').unwrap_or(name);
         let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%']);
-        plain.then(|| name.to_owned())
+        plain.then(|| name.into())
     })
 }
 

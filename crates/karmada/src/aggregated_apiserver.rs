@@ -239,7 +239,7 @@ mod tests {
         let ask = |user: &str, group: &str| {
             let attributes = Attributes {
                 user: Arc::new(Identity::new(user, [""; 0])),
-                group: group.to_owned(),
+                group: group.into(),
                 is_resource: true,
                 ..Attributes::default()
             };

@@ -72,9 +72,9 @@ fn request<'a>(
     admission::Request {
         resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
         kind: gvk,
-        subresource: attributes.subresource.clone(),
-        name: attributes.name.clone(),
-        namespace: attributes.namespace.clone(),
+        subresource: attributes.subresource.to_string(),
+        name: attributes.name.to_string(),
+        namespace: attributes.namespace.to_string(),
         operation: operation(attributes),
         object: Cow::Borrowed(object),
         old_object: Cow::Borrowed(old.unwrap_or(&Value::Null)),

@@ -21,6 +21,7 @@ use futures::future::BoxFuture;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupResource, Gvk};
 use karmada_apimachinery::status::Status;
+use karmada_apimachinery::value::Text;
 
 use crate::auth::{Identity, Objects};
 use crate::chance::Chance;
@@ -54,10 +55,10 @@ pub type Warning = String;
 pub struct Attributes {
     pub operation: Operation,
     pub gvk: Gvk,
-    pub resource: String,
-    pub subresource: String,
-    pub namespace: String,
-    pub name: String,
+    pub resource: Text,
+    pub subresource: Text,
+    pub namespace: Text,
+    pub name: Text,
     pub dry_run: bool,
     pub user: Arc<Identity>,
 }

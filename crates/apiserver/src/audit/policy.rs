@@ -182,7 +182,9 @@ impl Rule {
     }
 
     fn matches_resource(&self, target: &Target) -> bool {
-        if !self.namespaces.is_empty() && !self.namespaces.contains(&target.namespace) {
+        if !self.namespaces.is_empty()
+            && !self.namespaces.iter().any(|own| *own == target.namespace)
+        {
             return false;
         }
         self.resources.is_empty() || self.resources.iter().any(|resources| resources.cover(target))
@@ -195,7 +197,7 @@ impl Resources {
             return false;
         }
         let names = &self.resource_names;
-        let named = names.is_empty() || names.contains(&target.name);
+        let named = names.is_empty() || names.iter().any(|own| *own == target.name);
         named
             && (self.resources.is_empty()
                 || self.resources.iter().any(|pattern| covers(pattern, target)))

@@ -111,12 +111,12 @@ impl Record {
             source_ips: source_addresses(parts),
             user_agent: String::from_utf8_lossy(agent.unwrap_or_default()).into_owned(),
             object_ref: target.is_resource.then(|| ObjectRef {
-                resource: target.resource.clone(),
-                namespace: target.namespace.clone(),
-                name: target.name.clone(),
-                api_group: target.group.clone(),
-                api_version: target.version.clone(),
-                subresource: target.subresource.clone(),
+                resource: target.resource.to_string(),
+                namespace: target.namespace.to_string(),
+                name: target.name.to_string(),
+                api_group: target.group.to_string(),
+                api_version: target.version.to_string(),
+                subresource: target.subresource.to_string(),
                 ..ObjectRef::default()
             }),
             response_status: None,

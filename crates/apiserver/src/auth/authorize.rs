@@ -63,7 +63,7 @@ fn describe(attributes: &Attributes) -> String {
     if !attributes.is_resource {
         return format!("{who} path {}", quote(path));
     }
-    let mut resource = attributes.resource.clone();
+    let mut resource = attributes.resource.to_string();
     if !attributes.subresource.is_empty() {
         resource = format!("{resource}/{}", attributes.subresource);
     }
@@ -124,7 +124,7 @@ mod tests {
                     resource: "deployments".into(),
                     subresource: "scale".into(),
                     name: "x".into(),
-                    namespace: String::new(),
+                    namespace: Default::default(),
                     ..ask("<b>", &[])
                 },
                 r#"deployments.apps "x" is forbidden: User "&lt;b&gt;" cannot list resource "deployments/scale" in API group "apps" at the cluster scope"#,

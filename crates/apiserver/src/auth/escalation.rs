@@ -77,12 +77,12 @@ fn may(
 ) -> bool {
     let attributes = Attributes {
         user: write.request.user.clone(),
-        verb: verb.to_owned(),
-        group: GROUP.to_owned(),
-        version: "*".to_owned(),
-        resource: kind.resource().to_owned(),
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
+        verb: verb.into(),
+        group: GROUP.into(),
+        version: "*".into(),
+        resource: kind.resource().into(),
+        name: name.into(),
+        namespace: namespace.into(),
         is_resource: true,
         ..Attributes::default()
     };

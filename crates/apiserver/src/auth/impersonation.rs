@@ -141,7 +141,7 @@ impl Mode {
     ) -> Result<Identity, Status> {
         let sender = self.sender(&request.user);
         if self != Self::Legacy {
-            let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
+            let verb = format!("impersonate-on:{}:{}", self.name(), request.verb).into();
             check(authorizer, &Attributes { verb, user: sender.clone(), ..request.clone() })?;
         }
         let wish = Wish { mode: self, sender, authorizer };
@@ -180,11 +180,11 @@ impl Wish<'_> {
         let core = self.mode == Mode::Legacy && !matches!(resource, "uids" | "userextras");
         Attributes {
             user: self.sender.clone(),
-            verb: self.mode.verb(),
-            group: if core { "" } else { "authentication.k8s.io" }.to_owned(),
-            version: "v1".to_owned(),
-            resource: resource.to_owned(),
-            name: name.to_owned(),
+            verb: self.mode.verb().into(),
+            group: if core { "" } else { "authentication.k8s.io" }.into(),
+            version: "v1".into(),
+            resource: resource.into(),
+            name: name.into(),
             is_resource: true,
             ..Attributes::default()
         }
@@ -201,14 +201,14 @@ impl Wish<'_> {
         let node = service_account::node_name(&wanted.user).filter(|_| self.mode != Mode::Legacy);
         if let Some(node) = node {
             let any = self.mode == Mode::AssociatedNode;
-            attributes.resource = "nodes".to_owned();
-            attributes.name = if any { "*" } else { node }.to_owned();
+            attributes.resource = "nodes".into();
+            attributes.name = if any { "*" } else { node }.into();
             groups = Some(vec!["system:nodes".to_owned()]);
         }
         if let Some((namespace, name)) = service_account::split_user_name(&wanted.user) {
-            attributes.resource = "serviceaccounts".to_owned();
-            attributes.namespace = namespace.to_owned();
-            attributes.name = name.to_owned();
+            attributes.resource = "serviceaccounts".into();
+            attributes.namespace = namespace.into();
+            attributes.name = name.into();
             if wanted.groups.is_empty() {
                 groups = Some(service_account::groups(namespace));
             }
@@ -242,7 +242,7 @@ impl Wish<'_> {
 
     fn check_extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
         let value = |key: &str, value: &str| Attributes {
-            subresource: key.to_owned(),
+            subresource: key.into(),
             ..self.attributes("userextras", value)
         };
         if self.mode != Mode::Legacy {

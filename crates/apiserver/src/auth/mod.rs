@@ -27,6 +27,7 @@ use jiff::Timestamp;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::GroupResource;
 use karmada_apimachinery::status::Status;
+use karmada_apimachinery::value::Text;
 use rustls_pki_types::CertificateDer;
 
 /// The present moment, injected so that tests and simulations decide it.
@@ -76,15 +77,15 @@ impl PeerCerts {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attributes {
     pub user: Arc<Identity>,
-    pub verb: String,
-    pub group: String,
-    pub version: String,
-    pub resource: String,
-    pub subresource: String,
-    pub name: String,
-    pub namespace: String,
+    pub verb: Text,
+    pub group: Text,
+    pub version: Text,
+    pub resource: Text,
+    pub subresource: Text,
+    pub name: Text,
+    pub namespace: Text,
     /// The URL path; decisive only where `is_resource` is false.
-    pub path: String,
+    pub path: Text,
     pub is_resource: bool,
 }
 

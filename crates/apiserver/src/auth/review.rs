@@ -7,6 +7,7 @@ use karmada_apimachinery::field::{FieldError, Path, Shown, go_json};
 use karmada_apimachinery::gvk::GroupKind;
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::status::Status;
+use karmada_apimachinery::value::Text;
 use karmada_apimachinery::{Map, Value, json};
 
 use super::authenticate::{Authentication, with_common_group};
@@ -110,8 +111,8 @@ fn subject(spec: &Value) -> Identity {
 fn attributes(spec: &Value, user: Arc<Identity>) -> Attributes {
     let resource = spec.at(&["resourceAttributes"]).filter(|r| !r.is_null());
     let about = resource.or_else(|| spec.at(&["nonResourceAttributes"])).unwrap_or(&Value::Null);
-    let text = |key| about.str_at(&[key]).unwrap_or_default().to_owned();
-    let any_version = |version: String| if version.is_empty() { "*".to_owned() } else { version };
+    let text = |key| Text::from(about.str_at(&[key]).unwrap_or_default());
+    let any_version = |version: Text| if version.is_empty() { "*".into() } else { version };
     Attributes {
         user,
         verb: text("verb"),

@@ -29,7 +29,7 @@ impl Selection {
         let fields = fields.map_err(|why: String| Status::bad_request(why))?;
         let mut terms = fields.terms().to_vec();
         if !call.target.watched_name.is_empty() {
-            let value = call.target.watched_name.clone();
+            let value = call.target.watched_name.to_string();
             terms.push(FieldTerm { field: "metadata.name".into(), value, negated: false });
         }
         let fields = FieldSelector::new(terms);

@@ -8,6 +8,7 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::managed::same_ignoring_timestamps;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::{Cause, Details, Status};
+use karmada_apimachinery::value::Text;
 use karmada_store::{Error, Expect, KeyValue};
 
 use crate::admission::{Attributes, Operation};
@@ -214,10 +215,10 @@ pub(crate) fn attributes_for(
     Attributes {
         operation,
         gvk: served.gvk.clone(),
-        resource: served.plural.clone(),
-        subresource: subresource.to_owned(),
-        namespace: if served.namespaced { call.target.namespace.clone() } else { String::new() },
-        name: name.to_owned(),
+        resource: served.plural.as_str().into(),
+        subresource: subresource.into(),
+        namespace: if served.namespaced { call.target.namespace.clone() } else { Text::default() },
+        name: name.into(),
         dry_run,
         user: call.user.clone(),
     }

@@ -45,7 +45,7 @@ pub(crate) async fn connect(
         user,
         namespace: call.namespace().to_owned(),
         name: call.name().to_owned(),
-        subresource: call.target.subresource.clone(),
+        subresource: call.target.subresource.to_string(),
         rest: rest(&call, reach).to_owned(),
         object,
         container,

@@ -125,9 +125,9 @@ fn refusal(pair: &InForce, attributes: &Attributes, why: &str) -> Status {
     );
     // Compat: the reason says invalid, the code says forbidden.
     Status::new(403, "Invalid", message.clone()).with_details(Details {
-        name: attributes.name.clone(),
+        name: attributes.name.to_string(),
         group: attributes.gvk.group.clone(),
-        kind: attributes.resource.clone(),
+        kind: attributes.resource.to_string(),
         causes: vec![Cause { message, ..Cause::default() }],
         ..Details::default()
     })

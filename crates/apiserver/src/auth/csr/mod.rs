@@ -100,11 +100,11 @@ fn check_signer(
     let allowed = [signer.to_owned(), format!("{domain}/*")].into_iter().any(|name| {
         let attributes = Attributes {
             user: user.clone(),
-            verb: verb.to_owned(),
-            group: GROUP.to_owned(),
-            version: "*".to_owned(),
-            resource: "signers".to_owned(),
-            name,
+            verb: verb.into(),
+            group: GROUP.into(),
+            version: "*".into(),
+            resource: "signers".into(),
+            name: name.into(),
             is_resource: true,
             ..Attributes::default()
         };
@@ -141,11 +141,11 @@ pub fn auto_approval(csr: &Value, authorizer: &dyn Authorizer) -> Option<&'stati
     kinds.into_iter().find_map(|(applies, subresource, message)| {
         let attributes = Attributes {
             user: user.clone(),
-            verb: "create".to_owned(),
-            group: GROUP.to_owned(),
-            version: "*".to_owned(),
-            resource: "certificatesigningrequests".to_owned(),
-            subresource: subresource.to_owned(),
+            verb: "create".into(),
+            group: GROUP.into(),
+            version: "*".into(),
+            resource: "certificatesigningrequests".into(),
+            subresource: subresource.into(),
             is_resource: true,
             ..Attributes::default()
         };

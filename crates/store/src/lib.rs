@@ -14,6 +14,7 @@ mod embedded;
 pub mod encryption;
 mod error;
 mod etcd;
+mod grpc;
 mod index;
 mod lock;
 mod memory;

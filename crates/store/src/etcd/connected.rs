@@ -9,11 +9,12 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{error, info};
 
-use super::channel::{Channel, Endpoint, Failure, TlsFiles};
+use super::EtcdOptions;
 use super::failure::{explain, is_compacted, is_future, is_passing, is_undone};
 use super::layout::Layout;
 use super::messages::{self, Keys, Range, RangeAnswer, StatusAnswer, WatchAnswer};
-use super::{EtcdOptions, tls};
+use super::tls::{self, TlsFiles};
+use crate::grpc::{Channel, Endpoint, Failure};
 use crate::{Error, FIRST_REVISION, Result};
 
 /// How long a server may take to answer a read before another one is asked.
@@ -26,6 +27,9 @@ const WRITE: Duration = Duration::from_secs(15);
 const WRITE_PATIENCE: Duration = Duration::from_secs(12);
 /// How long the servers may be away when the store is opened.
 const OPEN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server without a leader says so at once instead of holding the call.
+const HEADERS: &[(&str, &str)] = &[("hasleader", "true")];
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
@@ -55,8 +59,8 @@ impl Connected {
             endpoints.map_err(|why| Error::io("find etcd", std::io::Error::other(why)))?;
         let tls = Some(tls::configure(&options.tls)?);
         Ok(Self {
-            requests: Channel::new(endpoints.clone(), tls.clone()),
-            watches: Channel::new(endpoints, tls),
+            requests: Channel::new(endpoints.clone(), tls.clone()).with_headers(HEADERS),
+            watches: Channel::new(endpoints, tls).with_headers(HEADERS),
             layout: Layout::new(&options.local_prefix, &options.prefix),
             revision: AtomicI64::new(FIRST_REVISION),
             compacted: AtomicI64::new(FIRST_REVISION),

@@ -1,9 +1,9 @@
 //! What a failed request means: whether it may be tried again, whether a write may have been made,
 //! and how the store says it.
 
-use super::channel::Failure;
-use super::wire::Malformed;
 use crate::Error;
+use crate::grpc::Failure;
+use crate::grpc::wire::Malformed;
 
 const RESOURCE_EXHAUSTED: u32 = 8;
 const OUT_OF_RANGE: u32 = 11;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::wire::{Content, Malformed, Writer, read};
 use crate::EventKind;
+use crate::grpc::wire::{Content, Malformed, Writer, read};
 
 pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";

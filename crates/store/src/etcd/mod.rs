@@ -4,14 +4,12 @@
 //! Nothing is kept here. Whoever reads much should follow a watch and ask [`Store::current`] how
 //! far it has to have come.
 
-mod channel;
 mod connected;
 mod failure;
 mod layout;
 mod messages;
 mod tls;
 mod watch;
-mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -22,7 +20,7 @@ use futures::stream;
 use parking_lot::Mutex;
 use tracing::info;
 
-pub use self::channel::TlsFiles;
+pub use self::tls::TlsFiles;
 
 use self::connected::{Connected, READ_PATIENCE};
 use self::failure::{explain, is_compacted};

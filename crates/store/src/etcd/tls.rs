@@ -1,15 +1,23 @@
 //! How a client of etcd proves itself and knows the servers.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::channel::TlsFiles;
 use crate::{Error, Result};
+
+/// Files to prove oneself with and to know servers by.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Authorities of the servers' certificates; those of the system without it.
+    pub ca: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
 
 /// Reads the files once; they are read again when the process starts anew.
 pub(super) fn configure(files: &TlsFiles) -> Result<Arc<ClientConfig>> {

@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
-use super::channel::{Duplex, Failure};
 use super::connected::Connected;
 use super::messages::{self, Happened, Keys, WatchAnswer};
+use crate::grpc::{Duplex, Failure};
 use crate::{Error, Event, Result, Update};
 
 /// A server does not answer about progress while a watch has still to catch up.

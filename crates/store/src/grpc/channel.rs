@@ -2,7 +2,6 @@
 //! the next when it does not. What failed is told apart by whether a server can have acted on it.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use futures::StreamExt as _;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use http::{HeaderMap, Request, Uri};
+use http::{HeaderMap, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
@@ -18,9 +17,11 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
+
+use super::endpoint::Endpoint;
 
 /// How long one server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -38,7 +39,7 @@ type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// Why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// No server has seen the request.
     Unsent(String),
     /// A server may have acted on the request.
@@ -56,54 +57,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Where a server is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    host: String,
-    port: u16,
-    tls: bool,
-}
-
-impl Endpoint {
-    /// Reads `https://host:2379`, `http://host:2379` or `host:2379`.
-    pub(super) fn parse(text: &str, secure: bool) -> Result<Self, String> {
-        let refuse = || format!("{text:?} is not an address such as https://10.0.0.1:2379");
-        let text_with_scheme = match (text.contains("://"), secure) {
-            (true, _) => text.to_owned(),
-            (false, true) => format!("https://{text}"),
-            (false, false) => format!("http://{text}"),
-        };
-        let uri: Uri = text_with_scheme.parse().map_err(|_| refuse())?;
-        let tls = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(refuse()),
-        };
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(refuse)?;
-        let host = host.trim_matches(['[', ']']).to_owned();
-        Ok(Self { host, port: uri.port_u16().unwrap_or(2379), tls })
-    }
-
-    fn origin(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        let Self { host, port, .. } = self;
-        if host.contains(':') {
-            format!("{scheme}://[{host}]:{port}")
-        } else {
-            format!("{scheme}://{host}:{port}")
-        }
-    }
-}
-
-/// Files to prove oneself with and to know servers by.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Authorities of the servers' certificates; those of the system without it.
-    pub ca: Option<PathBuf>,
-    pub certificate: Option<PathBuf>,
-    pub key: Option<PathBuf>,
-}
-
 #[derive(Clone)]
 struct Live {
     sender: SendRequest<Body>,
@@ -113,9 +66,11 @@ struct Live {
 }
 
 /// The way to the servers.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     endpoints: Vec<Endpoint>,
     tls: Option<Arc<rustls::ClientConfig>>,
+    /// What every request carries besides the headers of gRPC.
+    headers: &'static [(&'static str, &'static str)],
     live: Mutex<Option<Live>>,
     /// The server to try first.
     next: AtomicUsize,
@@ -123,18 +78,24 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(endpoints: Vec<Endpoint>, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+    pub(crate) fn new(endpoints: Vec<Endpoint>, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
         Self {
             endpoints,
             tls,
+            headers: &[],
             live: Mutex::default(),
             next: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         }
     }
 
+    /// Adds headers that servers of this kind know.
+    pub(crate) fn with_headers(self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        Self { headers, ..self }
+    }
+
     /// Sends one message and waits for the one that answers it.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         path: &'static str,
         message: Bytes,
@@ -144,9 +105,8 @@ impl Channel {
         let body = http_body_util::Full::new(frame(&message)).boxed_unsync();
         let number = live.number;
         let answered = tokio::time::timeout(patience, self.exchange(live, path, body)).await;
-        let outcome = answered.unwrap_or_else(|_| {
-            Err(Failure::Lost(format!("no answer within {} s", patience.as_secs())))
-        });
+        let outcome = answered
+            .unwrap_or_else(|_| Err(Failure::Lost(format!("no answer within {patience:?}"))));
         if outcome.as_ref().is_err_and(is_the_servers_fault) {
             self.leave(number).await;
         }
@@ -171,9 +131,11 @@ impl Channel {
         let request = Request::post(format!("{origin}{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
-            .header("user-agent", "karmada")
-            // A server without a leader says so at once instead of holding the call.
-            .header("hasleader", "true")
+            .header("user-agent", "karmada");
+        let request = self
+            .headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value))
             .body(body)
             .map_err(|error| Failure::Unsent(error.to_string()))?;
         let answer = sender.try_send_request(request).await.map_err(|mut error| {
@@ -195,7 +157,7 @@ impl Channel {
     }
 
     /// Opens a stream of messages in both directions.
-    pub(super) async fn stream(&self, path: &'static str, first: Bytes) -> Result<Duplex, Failure> {
+    pub(crate) async fn stream(&self, path: &'static str, first: Bytes) -> Result<Duplex, Failure> {
         let live = self.connection().await?;
         let number = live.number;
         let (outgoing, queue): (UnboundedSender<Bytes>, UnboundedReceiver<Bytes>) = unbounded();
@@ -233,22 +195,27 @@ impl Channel {
                     let live = Live { sender, endpoint: place, number };
                     return Ok(slot.insert(live).clone());
                 }
-                Err(why) => problems.push(format!("{}: {why}", endpoint.origin())),
+                Err(why) => problems.push(format!("{endpoint}: {why}")),
             }
         }
         Err(Failure::Unsent(problems.join("; ")))
     }
 
     async fn connect(&self, endpoint: &Endpoint) -> Result<SendRequest<Body>, String> {
-        let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port))
-            .await
-            .map_err(|error| error.to_string())?;
+        let (host, port, secure) = match endpoint {
+            Endpoint::Net { host, port, tls } => (host, *port, *tls),
+            Endpoint::Socket(path) => {
+                let socket = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
+                return shake_hands(socket).await;
+            }
+        };
+        let tcp =
+            TcpStream::connect((host.as_str(), port)).await.map_err(|error| error.to_string())?;
         tcp.set_nodelay(true).map_err(|error| error.to_string())?;
-        let Some(tls) = self.tls.as_ref().filter(|_| endpoint.tls) else {
+        let Some(tls) = self.tls.as_ref().filter(|_| secure) else {
             return shake_hands(tcp).await;
         };
-        let name =
-            ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
+        let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
         let stream = TlsConnector::from(tls.clone())
             .connect(name, tcp)
             .await
@@ -257,7 +224,7 @@ impl Channel {
     }
 
     /// Gives a connection up, and the server with it, unless that has happened already.
-    pub(super) async fn leave(&self, number: usize) {
+    pub(crate) async fn leave(&self, number: usize) {
         let mut slot = self.live.lock().await;
         if let Some(live) = slot.as_ref().filter(|live| live.number == number) {
             self.next.store(live.endpoint + 1, Ordering::Relaxed);
@@ -268,7 +235,7 @@ impl Channel {
 
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.endpoints.iter().map(Endpoint::origin)).finish()
+        f.debug_list().entries(self.endpoints.iter().map(Endpoint::to_string)).finish()
     }
 }
 
@@ -300,20 +267,20 @@ fn is_the_servers_fault(failure: &Failure) -> bool {
 
 /// A stream both sides write to.
 #[derive(Debug)]
-pub(super) struct Duplex {
+pub(crate) struct Duplex {
     outgoing: UnboundedSender<Bytes>,
     incoming: Messages,
-    pub(super) number: usize,
+    pub(crate) number: usize,
 }
 
 impl Duplex {
     /// Sends a message; if the stream is broken, the next answer says so.
-    pub(super) fn send(&self, message: Bytes) {
+    pub(crate) fn send(&self, message: Bytes) {
         drop(self.outgoing.unbounded_send(message));
     }
 
     /// The next message; none when the server has ended the stream. Giving up waiting loses nothing.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         self.incoming.next().await
     }
 }
@@ -411,23 +378,6 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn endpoints_are_read_as_people_write_them() {
-        let cases = [
-            ("https://10.0.0.1:2379", false, Some("https://10.0.0.1:2379")),
-            ("http://etcd", true, Some("http://etcd:2379")),
-            ("127.0.0.1:4001", false, Some("http://127.0.0.1:4001")),
-            ("127.0.0.1:4001", true, Some("https://127.0.0.1:4001")),
-            ("https://[::1]:2379", false, Some("https://[::1]:2379")),
-            ("unix:///var/run/etcd", false, None),
-            ("", false, None),
-        ];
-        for (text, secure, expected) in cases {
-            let parsed = Endpoint::parse(text, secure).ok().map(|endpoint| endpoint.origin());
-            assert_eq!(parsed.as_deref(), expected, "{text}");
-        }
-    }
 
     #[test]
     fn frames_are_cut_where_they_end() {

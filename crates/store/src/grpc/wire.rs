@@ -1,4 +1,4 @@
-//! The encoding of protocol buffers, as far as the messages of etcd need it: numbers, bytes and
+//! The encoding of protocol buffers, as far as messages of the servers we ask need it: numbers, bytes and
 //! messages within messages. Fields nobody asks for are skipped.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};

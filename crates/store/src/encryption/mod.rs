@@ -2,31 +2,22 @@
 //! cipher, the name of the key, and then what only that key can read. It wraps any store; keys of the
 //! store and revisions are as they were.
 
+mod ciphers;
+
 use std::sync::Arc;
 
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
-};
-use aws_lc_rs::cipher::{
-    AES_128, AES_192, AES_256, DecryptionContext, PaddedBlockDecryptingKey,
-    PaddedBlockEncryptingKey, UnboundCipherKey,
-};
-use aws_lc_rs::iv::FixedLength;
 use bytes::Bytes;
-use crypto_secretbox::aead::{Aead as _, KeyInit as _};
-use crypto_secretbox::{Key as BoxKey, Nonce as BoxNonce, XSalsa20Poly1305};
 use futures::StreamExt as _;
 use futures::future::{BoxFuture, FutureExt as _};
 use tracing::{error, info};
+
+pub use self::ciphers::NamedKey;
 
 use crate::{
     Error, Event, Expect, KeyValue, RangeQuery, RangeResult, Result, Store, Update, WatchStream,
 };
 
 const MARK: &[u8] = b"k8s:enc:";
-const IV_LEN: usize = 16;
-const BOX_KEY_LEN: usize = 32;
-const BOX_NONCE_LEN: usize = 24;
 
 /// A way to keep values.
 pub enum Provider {
@@ -47,28 +38,6 @@ impl Provider {
             Self::AesCbc(keys) => Some(("aescbc", keys)),
             Self::SecretBox(keys) => Some(("secretbox", keys)),
         }
-    }
-}
-
-/// A key by which people know it.
-pub struct NamedKey {
-    pub name: String,
-    secret: Vec<u8>,
-}
-
-impl NamedKey {
-    /// A key of 16, 24 or 32 bytes.
-    pub fn new(name: &str, secret: Vec<u8>) -> Result<Self> {
-        if !matches!(secret.len(), 16 | 24 | 32) || name.is_empty() || name.contains(':') {
-            let why = "a name without a colon and a secret of 16, 24 or 32 bytes are needed";
-            return Err(Error::io(format!("use the key {name:?}"), std::io::Error::other(why)));
-        }
-        Ok(Self { name: name.to_owned(), secret })
-    }
-
-    /// How long the secret is.
-    pub fn bits(&self) -> usize {
-        self.secret.len() * 8
     }
 }
 
@@ -171,63 +140,10 @@ fn seal(rule: &Rule, place: &str, value: &[u8]) -> Result<Bytes> {
         return Ok(Bytes::copy_from_slice(value));
     };
     let key = keys.first().ok_or_else(failed)?;
-    let sealed = match kind {
-        "aesgcm" => seal_gcm(key, place, value),
-        "aescbc" => seal_cbc(key, value),
-        _ => seal_box(key, value),
-    };
+    let sealed = ciphers::seal(kind, key, place, value);
     let mut stored = format!("k8s:enc:{kind}:v1:{}:", key.name).into_bytes();
     stored.extend_from_slice(&sealed.ok_or_else(failed)?);
     Ok(stored.into())
-}
-
-fn seal_gcm(key: &NamedKey, place: &str, value: &[u8]) -> Option<Vec<u8>> {
-    let mut nonce = [0; NONCE_LEN];
-    aws_lc_rs::rand::fill(&mut nonce).ok()?;
-    let mut text = value.to_vec();
-    // What is moved to another place cannot be read there.
-    let aad = Aad::from(place.as_bytes());
-    let unique = Nonce::assume_unique_for_key(nonce);
-    gcm(key)?.seal_in_place_append_tag(unique, aad, &mut text).ok()?;
-    Some([&nonce[..], &text].concat())
-}
-
-fn seal_cbc(key: &NamedKey, value: &[u8]) -> Option<Vec<u8>> {
-    let mut text = value.to_vec();
-    let cipher = PaddedBlockEncryptingKey::cbc_pkcs7(cbc(key)?).ok()?;
-    let DecryptionContext::Iv128(iv) = cipher.encrypt(&mut text).ok()? else { return None };
-    let iv: &[u8; IV_LEN] = iv.as_ref();
-    Some([&iv[..], &text].concat())
-}
-
-fn seal_box(key: &NamedKey, value: &[u8]) -> Option<Vec<u8>> {
-    let mut nonce = [0; BOX_NONCE_LEN];
-    aws_lc_rs::rand::fill(&mut nonce).ok()?;
-    let text = secret_box(key)?.encrypt(BoxNonce::from_slice(&nonce), value).ok()?;
-    Some([&nonce[..], &text].concat())
-}
-
-fn secret_box(key: &NamedKey) -> Option<XSalsa20Poly1305> {
-    let right = key.secret.len() == BOX_KEY_LEN;
-    right.then(|| XSalsa20Poly1305::new(BoxKey::from_slice(&key.secret)))
-}
-
-fn gcm(key: &NamedKey) -> Option<LessSafeKey> {
-    let algorithm = match key.secret.len() {
-        16 => &AES_128_GCM,
-        24 => &AES_192_GCM,
-        _ => &AES_256_GCM,
-    };
-    UnboundKey::new(algorithm, &key.secret).ok().map(LessSafeKey::new)
-}
-
-fn cbc(key: &NamedKey) -> Option<UnboundCipherKey> {
-    let algorithm = match key.secret.len() {
-        16 => &AES_128,
-        24 => &AES_192,
-        _ => &AES_256,
-    };
-    UnboundCipherKey::new(algorithm, &key.secret).ok()
 }
 
 fn open(rule: &Rule, place: &str, stored: &Bytes) -> Read {
@@ -242,43 +158,12 @@ fn open(rule: &Rule, place: &str, stored: &Bytes) -> Read {
         for (number, key) in keys.iter().enumerate() {
             let mark = format!("k8s:enc:{kind}:v1:{}:", key.name);
             let Some(sealed) = stored.strip_prefix(mark.as_bytes()) else { continue };
-            let text = match kind {
-                "aesgcm" => open_gcm(key, place, sealed),
-                "aescbc" => open_cbc(key, sealed),
-                _ => open_box(key, sealed),
-            };
-            if let Some(text) = text {
+            if let Some(text) = ciphers::open(kind, key, place, sealed) {
                 return Read::Plain(text.into(), rank > 0 || number > 0);
             }
         }
     }
     Read::Unreadable
-}
-
-fn open_gcm(key: &NamedKey, place: &str, sealed: &[u8]) -> Option<Vec<u8>> {
-    let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
-    let mut text = text.to_vec();
-    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-    let aad = Aad::from(place.as_bytes());
-    let length = gcm(key)?.open_in_place(nonce, aad, &mut text).ok()?.len();
-    text.truncate(length);
-    Some(text)
-}
-
-fn open_cbc(key: &NamedKey, sealed: &[u8]) -> Option<Vec<u8>> {
-    let (iv, text) = sealed.split_at_checked(IV_LEN)?;
-    let iv: [u8; IV_LEN] = iv.try_into().ok()?;
-    let mut text = text.to_vec();
-    let cipher = PaddedBlockDecryptingKey::cbc_pkcs7(cbc(key)?).ok()?;
-    let context = DecryptionContext::Iv128(FixedLength::from(iv));
-    let length = cipher.decrypt(&mut text, context).ok()?.len();
-    text.truncate(length);
-    Some(text)
-}
-
-fn open_box(key: &NamedKey, sealed: &[u8]) -> Option<Vec<u8>> {
-    let (nonce, text) = sealed.split_at_checked(BOX_NONCE_LEN)?;
-    secret_box(key)?.decrypt(BoxNonce::from_slice(nonce), text).ok()
 }
 
 impl Store for Encrypted {

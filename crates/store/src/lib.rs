@@ -9,6 +9,7 @@
 //! | [`Embedded`] | one machine: a SQLite log on disk, everything readable from memory | yes |
 //! | [`Etcd`] | several machines: a cluster of etcd, shared by processes | yes |
 
+mod asked_once;
 pub mod compaction;
 mod embedded;
 pub mod encryption;

@@ -11,7 +11,7 @@ mod messages;
 mod tls;
 mod watch;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -26,6 +26,7 @@ use self::connected::{Connected, READ_PATIENCE};
 use self::failure::{explain, is_compacted};
 use self::messages::{Change, Condition, Keys, Range, TxnAnswer};
 use self::watch::{Ticket, Watching};
+use crate::asked_once::AskedOnce;
 use crate::{
     Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, RangeQuery, RangeResult, Result,
     Store, WatchStream,
@@ -62,15 +63,8 @@ impl Default for EtcdOptions {
 pub struct Etcd {
     server: Arc<Connected>,
     tickets: Mutex<Vec<Weak<Ticket>>>,
-    newest: Newest,
-}
-
-/// The newest revision, asked for once for all who wait for it.
-#[derive(Debug, Default)]
-struct Newest {
-    arrivals: AtomicU64,
-    /// Up to which arrival the answer holds.
-    answer: tokio::sync::Mutex<Option<(u64, Result<i64>)>>,
+    /// The newest revision.
+    newest: AskedOnce<i64>,
 }
 
 impl Etcd {
@@ -79,7 +73,7 @@ impl Etcd {
         let server = Arc::new(Connected::new(options)?);
         let status = server.status().await?;
         check_version(&status.version)?;
-        let store = Self { server, tickets: Mutex::default(), newest: Newest::default() };
+        let store = Self { server, tickets: Mutex::default(), newest: AskedOnce::default() };
         let revision = store.server.newest_revision().await?;
         store.server.learn_compacted(FIRST_REVISION).await?;
         let servers = options.servers.join(",");
@@ -173,7 +167,7 @@ impl Store for Etcd {
     }
 
     fn current(&self) -> BoxFuture<'_, Result<i64>> {
-        self.newest.ask(&self.server).boxed()
+        self.newest.ask(|| self.server.newest_revision()).boxed()
     }
 
     fn replays_cheaply(&self) -> bool {
@@ -297,22 +291,6 @@ impl Store for Etcd {
 
     fn health(&self) -> Result<()> {
         self.server.health.lock().clone()
-    }
-}
-
-impl Newest {
-    /// Whoever comes while others wait shares the answer to a question asked after all of them
-    /// have come.
-    async fn ask(&self, server: &Connected) -> Result<i64> {
-        let turn = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
-        let mut answer = self.answer.lock().await;
-        if let Some((_, told)) = answer.as_ref().filter(|(upto, _)| *upto >= turn) {
-            return told.clone();
-        }
-        let upto = self.arrivals.load(Ordering::Acquire);
-        let told = server.newest_revision().await;
-        *answer = Some((upto, told.clone()));
-        told
     }
 }
 

@@ -49,6 +49,10 @@ pub enum Error {
     #[error("the store cannot be reached: {reason}")]
     Unavailable { reason: String },
 
+    /// A plugin that guards keys gives none: nothing was done, and the same request may go through later.
+    #[error("the kms provider {provider:?} at {endpoint} cannot be used: {reason}")]
+    KeyService { provider: String, endpoint: String, reason: String },
+
     /// A write may have been made or may still be. Only reading tells.
     #[error("it is not known whether the write was made: {reason}")]
     Ambiguous { reason: String },

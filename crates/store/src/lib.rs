@@ -239,6 +239,11 @@ pub trait Store: Send + Sync + 'static {
     fn health(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Says the same of what else the store needs, by the names of Kubernetes' health checks.
+    fn checks(&self) -> Vec<(&'static str, Result<()>)> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

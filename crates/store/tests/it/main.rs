@@ -7,6 +7,8 @@ mod crash;
 mod damage;
 mod encryption;
 mod etcd;
+mod kms;
+mod kms_plugin;
 mod model;
 mod servers;
 mod snapshot;

@@ -165,6 +165,7 @@ fn health(state: &State, kind: &str, check: &[&str], query: &Query) -> Response<
     let ready = state.is_ready();
     let mut checks: Vec<(&str, bool)> =
         vec![("ping", true), ("log", true), ("etcd", store.is_ok())];
+    checks.extend(state.store.checks().into_iter().map(|(name, health)| (name, health.is_ok())));
     if kind == "readyz" {
         checks.push(("informer-sync", ready));
         checks.push(("shutdown", !state.stop.is_cancelled()));

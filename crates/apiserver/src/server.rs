@@ -237,10 +237,11 @@ async fn open(
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         match caches.open(prefix, reading.clone()).await {
-            Err(karmada_store::Error::Unavailable { reason })
-                if tokio::time::Instant::now() < deadline =>
-            {
-                tracing::warn!(prefix, reason, "the store cannot be reached, trying again");
+            Err(
+                error @ (karmada_store::Error::Unavailable { .. }
+                | karmada_store::Error::KeyService { .. }),
+            ) if tokio::time::Instant::now() < deadline => {
+                tracing::warn!(prefix, %error, "objects cannot be read, trying again");
                 tokio::time::sleep(PAUSE).await;
             }
             opened => return opened,

@@ -1,8 +1,12 @@
 //! Encryption at rest by an `EncryptionConfiguration`, with the flag and the file of Kubernetes.
-//! Providers are aesgcm, aescbc and identity.
+//! Providers are aesgcm, aescbc, secretbox, kms in version 2, and identity.
 
+mod kms;
+
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
@@ -10,6 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use karmada_store::Store;
 use karmada_store::encryption::{Encrypted, NamedKey, Provider, Rule};
 use serde::Deserialize;
+
+/// How long a plugin that writes need may be away at the start.
+const PLUGIN_PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct EncryptionArgs {
@@ -41,7 +48,7 @@ struct ProviderConfig {
     aescbc: Option<Keys>,
     identity: Option<Empty>,
     secretbox: Option<Keys>,
-    kms: Option<karmada_apimachinery::Value>,
+    kms: Option<kms::Config>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,6 +82,7 @@ impl EncryptionArgs {
         let told = || format!("--encryption-provider-config: {}", path.display());
         let text = std::fs::read_to_string(path).with_context(told)?;
         let encrypted = Encrypted::new(store, parse(&text).with_context(told)?);
+        encrypted.prepare(PLUGIN_PATIENCE).await.with_context(told)?;
         encrypted.renew().await.context("write values anew with the first key")?;
         Ok(Arc::new(encrypted))
     }
@@ -87,10 +95,14 @@ fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
         api_version == "apiserver.config.k8s.io/v1" && kind == "EncryptionConfiguration",
         "it holds {api_version} {kind} instead of apiserver.config.k8s.io/v1 EncryptionConfiguration"
     );
-    resources.into_iter().map(rule).collect()
+    let mut names = HashSet::new();
+    let places = (0..).map(|number| format!("resources[{number}].providers"));
+    places.zip(resources).map(|(place, group)| rule(&place, group, &mut names)).collect()
 }
 
-fn rule(group: Group) -> anyhow::Result<Rule> {
+/// Reads how some resources are kept. `place` is where their providers stand in the file, and no two
+/// plugins of the file may have the same name.
+fn rule(place: &str, group: Group, names: &mut HashSet<String>) -> anyhow::Result<Rule> {
     ensure!(!group.providers.is_empty(), "{:?} have no providers", group.resources);
     let mut prefixes = Vec::new();
     for resource in &group.resources {
@@ -101,17 +113,23 @@ fn rule(group: Group) -> anyhow::Result<Rule> {
         );
         prefixes.extend(places);
     }
-    let providers = group.providers.into_iter().map(provider).collect::<anyhow::Result<_>>()?;
+    let mut providers = Vec::new();
+    for (number, config) in group.providers.into_iter().enumerate() {
+        providers.push(provider(&format!("{place}[{number}]"), config, names)?);
+    }
     Ok(Rule { prefixes, providers })
 }
 
-fn provider(config: ProviderConfig) -> anyhow::Result<Provider> {
+fn provider(
+    place: &str,
+    config: ProviderConfig,
+    names: &mut HashSet<String>,
+) -> anyhow::Result<Provider> {
     let ProviderConfig { aesgcm, aescbc, secretbox, identity, kms } = config;
-    ensure!(kms.is_none(), "the provider kms is not available; use aesgcm, aescbc or secretbox");
-    match (aesgcm, aescbc, secretbox, identity) {
-        (Some(keys), None, None, None) => Ok(Provider::AesGcm(read_keys(keys)?)),
-        (None, Some(keys), None, None) => Ok(Provider::AesCbc(read_keys(keys)?)),
-        (None, None, Some(keys), None) => {
+    match (aesgcm, aescbc, secretbox, identity, kms) {
+        (Some(keys), None, None, None, None) => Ok(Provider::AesGcm(read_keys(keys)?)),
+        (None, Some(keys), None, None, None) => Ok(Provider::AesCbc(read_keys(keys)?)),
+        (None, None, Some(keys), None, None) => {
             let keys = read_keys(keys)?;
             let short = keys.iter().find(|key| key.bits() != 256);
             if let Some(key) = short {
@@ -119,8 +137,11 @@ fn provider(config: ProviderConfig) -> anyhow::Result<Provider> {
             }
             Ok(Provider::SecretBox(keys))
         }
-        (None, None, None, Some(Empty {})) => Ok(Provider::Identity),
-        _ => bail!("every provider is one of aesgcm, aescbc, secretbox and identity"),
+        (None, None, None, Some(Empty {}), None) => Ok(Provider::Identity),
+        (None, None, None, None, Some(config)) => {
+            Ok(Provider::Kms(config.read(&format!("{place}.kms"), names)?))
+        }
+        _ => bail!("{place}: every provider is one of aesgcm, aescbc, secretbox, kms and identity"),
     }
 }
 
@@ -194,7 +215,6 @@ mod tests {
         assert!(raw.starts_with(b"k8s:enc:aescbc:v1:key1:"), "what was there is encrypted too");
         assert_eq!(store.get(place, None).await.unwrap().unwrap().value, "{}");
         for (from, to, word) in [
-            ("aescbc", "kms", "kms"),
             ("aescbc", "rot13", "rot13"),
             (secret.as_str(), "c2hvcnQ=", "key1"),
             ("EncryptionConfiguration", "Policy", "Policy"),

@@ -166,7 +166,7 @@ pub(crate) fn store_error(error: Error) -> Status {
         }
         Error::FutureRevision { requested, current } => too_large_version(requested, current),
         Error::Closed => Status::unavailable("the store is closed"),
-        Error::Unavailable { .. } => {
+        Error::Unavailable { .. } | Error::KeyService { .. } => {
             let details = Details { retry_after_seconds: 1, ..Details::default() };
             Status::unavailable(error.to_string()).with_details(details)
         }

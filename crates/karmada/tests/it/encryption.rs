@@ -5,6 +5,7 @@ use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Api, Client, ListOptions};
 
+use crate::kms_plugin::KmsPlugin;
 use crate::server::Server;
 
 const WORD: &str = "c3dvcmRmaXNo";
@@ -65,4 +66,44 @@ async fn secrets_are_not_on_the_disk_and_are_read_after_a_restart() {
         Some(WORD)
     );
     assert!(is_on_disk(&server));
+}
+
+/// The plugin answers beside the test, which waits for the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_are_guarded_by_a_plugin_and_the_server_says_how_it_is() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let plugin = KmsPlugin::start(dir.path().join("kms.sock"));
+    let file = dir.path().join("encryption.yaml");
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "EncryptionConfiguration",
+        "resources": [{
+            "resources": ["secrets"],
+            "providers": [
+                {"kms": {"apiVersion": "v2", "name": "guard", "endpoint": plugin.endpoint.clone()}},
+                {"identity": {}},
+            ],
+        }],
+    });
+    std::fs::write(&file, configuration.to_string()).expect("write the configuration");
+    let path = file.to_str().expect("a path");
+    let mut server = Server::plane(&["--encryption-provider-config", path]);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"word": WORD},
+    });
+    secrets(&server).await.create(&secret).await.expect("create");
+    assert!(!is_on_disk(&server));
+    server.kill();
+    plugin.mood().key_id = "key-2".to_owned();
+    server.start_again();
+    let read = secrets(&server).await.get("a").await.expect("get");
+    assert_eq!(read.str_at(&["data", "word"]), Some(WORD));
+    assert!(!is_on_disk(&server));
+    let client = Client::from_kubeconfig(&server.kubeconfig(), None).await.expect("make a client");
+    for path in ["/readyz?verbose", "/livez?verbose", "/healthz?verbose"] {
+        let checks = client.get_text(path, "text/plain").await.expect("ask for the health");
+        let checks = String::from_utf8_lossy(&checks).into_owned();
+        assert!(checks.contains("[+]kms-providers ok"), "{path}: {checks}");
+    }
+    assert_eq!(plugin.mood().encrypted, 2, "one seed per start");
 }

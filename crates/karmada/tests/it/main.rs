@@ -16,6 +16,9 @@ mod etcd_servers;
 mod golden;
 mod helm;
 mod kinds;
+#[path = "../../../store/tests/it/kms_plugin.rs"]
+#[allow(dead_code, reason = "the store's own tests ask more of it")]
+mod kms_plugin;
 mod kube_rs;
 mod kubectl;
 mod member;

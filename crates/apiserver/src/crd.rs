@@ -30,6 +30,7 @@ struct Registered {
 /// What a registration depends on, as digests: schemas are large, and there may be hundreds of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Basis {
+    /// What is defined, and what else may be stored.
     spec: [u8; 32],
     /// Accepted names, and whether it is going.
     rest: [u8; 32],
@@ -40,7 +41,7 @@ impl Basis {
         let digest = |value: &Value| Sha256::digest(value.to_string()).into();
         let names = definition.at(&["status", "acceptedNames"]);
         Self {
-            spec: digest(definition.get("spec").unwrap_or(&Value::Null)),
+            spec: digest(&json!([definition.get("spec"), Custom::former_versions(definition)])),
             rest: digest(&json!([names, definition.is_being_deleted()])),
         }
     }

@@ -78,6 +78,8 @@ pub struct Custom {
     /// The schema of every version there is, by name.
     versions: Arc<Versions>,
     converters: Converters,
+    /// Whether objects may still be stored in another version than the newest.
+    has_former: bool,
     rules: SchemaRules,
 }
 
@@ -86,6 +88,13 @@ impl Custom {
     pub fn storage_version(definition: &Value) -> Option<&str> {
         let versions = definition.list_at(&["spec", "versions"]);
         versions.iter().find(|v| v.bool_at(&["storage"]) == Some(true))?.str_at(&["name"])
+    }
+
+    /// The versions that objects may still be stored in, besides the one they are stored in now.
+    pub fn former_versions(definition: &Value) -> Vec<&str> {
+        let stored = definition.list_at(&["status", "storedVersions"]).iter();
+        let newest = Self::storage_version(definition);
+        stored.filter_map(Value::as_str).filter(|name| Some(*name) != newest).collect()
     }
 
     /// What is done with stored objects of a definition as they are read.
@@ -98,25 +107,46 @@ impl Custom {
                 selectable.iter().map(|(l, path)| (l.clone(), text_at(object, path))).collect()
             }) as _
         });
-        // Where a webhook converts, objects stay in the version they were stored in until they are asked for.
+        // Objects stay in the version they were stored in until they are asked for: it is its schema that says
+        // what they have by default, and a webhook may know what to make of them.
         let converted = definition.str_at(&["spec", "conversion", "strategy"]) == Some("Webhook");
+        let kept = converted || !Self::former_versions(definition).is_empty();
         let former: Vec<CustomResource> = definition
             .list_at(&["spec", "versions"])
             .iter()
-            .filter(|_| converted)
+            .filter(|_| kept)
             .filter_map(|version| CustomResource::compile(definition, version.str_at(&["name"])?))
             .collect();
         let stored = Arc::new(stored);
-        let is_whole = (!converted).then(|| {
-            let stored = stored.clone();
-            Arc::new(move |text: &[u8]| stored.is_shaped(text)) as _
-        });
+        let api_version = GroupVersion::new(&*stored.group, &*stored.version).to_string();
+        let is_whole = {
+            let (stored, beginning) =
+                (stored.clone(), format!("{{\"apiVersion\":\"{api_version}\""));
+            Arc::new(move |text: &[u8]| {
+                text.starts_with(beginning.as_bytes()) && stored.is_shaped(text)
+            }) as _
+        };
         let transform = Arc::new(move |object: &mut Value| {
+            if object.api_version() == api_version {
+                return stored.shape_stored(object);
+            }
             let version = object.gvk().version;
-            let own = former.iter().find(|former| former.version == version);
-            own.unwrap_or(&stored).shape_stored(object)
+            match former.iter().find(|former| former.version == version) {
+                Some(own) => own.shape_stored(object),
+                // The definition says that there are none of these any more.
+                None => {
+                    stored.serve(object);
+                    stored.shape_stored(object);
+                    true
+                }
+            }
         });
-        Some(Reading { transform: Some(transform), is_whole, fields, observe: None })
+        Some(Reading {
+            transform: Some(transform),
+            is_whole: Some(is_whole),
+            fields,
+            observe: None,
+        })
     }
 
     /// The rows of the served table for a definition.
@@ -185,6 +215,7 @@ impl Custom {
             selectable: selectable_fields(version),
             versions: versions.clone(),
             converters: converters.clone(),
+            has_former: !Self::former_versions(definition).is_empty(),
             rules: SchemaRules::default(),
             digest: digest(version.get("schema")),
             stored,
@@ -404,6 +435,10 @@ impl Strategy for Custom {
                 object.set(&["apiVersion"], api_version);
             }
         }
+    }
+
+    fn keeps_former_versions(&self) -> bool {
+        self.has_former || self.converters.webhook.is_some()
     }
 
     fn conversion_webhook(&self) -> Option<&ConversionWebhook> {

@@ -143,10 +143,9 @@ impl Served {
             && self.storage.as_ref().is_none_or(|storage| storage.group == self.gvk.group)
     }
 
-    /// Whether objects are stored in the version served, so that stored bytes can be sent as they are. Where
-    /// a webhook converts, an object may still be stored in the version that was stored before.
+    /// Whether objects are stored in the version served, so that stored bytes can be sent as they are.
     pub fn serves_stored_bytes(&self) -> bool {
-        self.strategy.conversion_webhook().is_none()
+        !self.strategy.keeps_former_versions()
             && self.storage.as_ref().is_some_and(|storage| {
                 storage.group == self.gvk.group && storage.version == self.gvk.version
             })

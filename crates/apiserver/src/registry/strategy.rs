@@ -80,6 +80,11 @@ pub trait Strategy: Send + Sync + 'static {
         self.convert(object, group, version);
     }
 
+    /// Whether stored objects may be in another version than the one that is written now.
+    fn keeps_former_versions(&self) -> bool {
+        false
+    }
+
     /// Who rewrites objects before [`Strategy::convert`] gives them their last touch.
     fn conversion_webhook(&self) -> Option<&ConversionWebhook> {
         None

@@ -13,6 +13,7 @@ mod conversion;
 mod definitions;
 mod events;
 mod flow;
+mod former_versions;
 mod hostile;
 mod https;
 mod limits;

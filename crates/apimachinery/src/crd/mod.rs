@@ -27,7 +27,7 @@ pub use definition::{
 pub use lists::validate_lists;
 pub use ratchet::{correlated_item, is_unchanged};
 pub use resource::{CustomResource, NoRules, Rules, ScalePaths, at_dotted};
-pub use shape::{coerce_metadata, default, drop_nulls, prune, shape_stored, shape_written};
+pub use shape::{default, drop_nulls, prune, shape_stored, shape_written};
 pub use validate::{validate, validate_change};
 
 use crate::names;

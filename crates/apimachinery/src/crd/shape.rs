@@ -192,32 +192,48 @@ fn default_in_place(value: &mut Value, schema: &Schema) -> bool {
     default(value, schema) || filled
 }
 
-/// Brings the metadata of the resource and of resources inside it into the shape of `object_meta`, noting
-/// unknown fields. An error is the text that refuses the body.
-pub fn coerce_metadata(
+/// Brings the metadata of the resource itself into the shape of `object_meta`, noting unknown fields. An
+/// error is the text that refuses the body.
+fn coerce_own_metadata(
     value: &mut Value,
-    schema: &Schema,
     object_meta: Cursor<'_>,
     problems: &mut Problems,
 ) -> Result<(), String> {
-    let mut unknown = Vec::new();
-    let result =
-        Coercion { object_meta, unknown: &mut unknown }.coerce(value, schema, true, Trail::Root);
-    unknown.sort();
-    unknown.iter().for_each(|path| problems.unknown(path));
-    // The root's own metadata is refused in the decoder's words, without a path.
+    let Value::Object(fields) = value else { return Ok(()) };
+    let mut coercion = Coercion { object_meta, unknown: Vec::new() };
+    let result = coercion.coerce_resource(fields, Trail::Root);
+    coercion.report(problems);
+    // It is refused in the decoder's words, without a path.
     result.map_err(|error| match error.path.as_str() {
         "metadata" => error.detail,
         _ => error.to_string(),
     })
 }
 
-struct Coercion<'a, 'u> {
-    object_meta: Cursor<'a>,
-    unknown: &'u mut Vec<String>,
+/// Does the same with the metadata of resources inside the resource.
+fn coerce_embedded_metadata(
+    value: &mut Value,
+    schema: &Schema,
+    object_meta: Cursor<'_>,
+    problems: &mut Problems,
+) -> Result<(), String> {
+    let mut coercion = Coercion { object_meta, unknown: Vec::new() };
+    let result = coercion.coerce(value, schema, false, Trail::Root);
+    coercion.report(problems);
+    result.map_err(|error| error.to_string())
 }
 
-impl Coercion<'_, '_> {
+struct Coercion<'a> {
+    object_meta: Cursor<'a>,
+    unknown: Vec<String>,
+}
+
+impl Coercion<'_> {
+    fn report(mut self, problems: &mut Problems) {
+        self.unknown.sort();
+        self.unknown.iter().for_each(|path| problems.unknown(path));
+    }
+
     fn coerce(
         &mut self,
         value: &mut Value,
@@ -293,9 +309,12 @@ pub fn shape_written(
     problems: &mut Problems,
 ) -> Result<(), String> {
     settle(value);
-    coerce_metadata(value, schema, object_meta, problems)?;
+    coerce_own_metadata(value, object_meta, problems)?;
     prune(value, schema).iter().for_each(|path| problems.unknown(path));
+    // Compat: metadata of a resource inside that is null is gone where the schema mentions it, and empty
+    // where it does not.
     drop_nulls(value, schema);
+    coerce_embedded_metadata(value, schema, object_meta, problems)?;
     default(value, schema);
     Ok(())
 }

@@ -304,10 +304,10 @@ fn written_objects_are_pruned_and_defaulted() {
         problems.lines(),
         [
             "unknown field \"metadata.bogus\"",
-            "unknown field \"spec.pod.metadata.bogus\"",
             "unknown field \"other\"",
             "unknown field \"spec.free.known.q\"",
             "unknown field \"spec.gone\"",
+            "unknown field \"spec.pod.metadata.bogus\"",
         ]
     );
     let mut bad = json!({"metadata": {"labels": "x"}});
@@ -317,6 +317,56 @@ fn written_objects_are_pruned_and_defaulted() {
             |text| text.starts_with("json: cannot unmarshal string into Go struct field")
         )
     );
+}
+
+/// What a server of Kubernetes 1.36 makes of them.
+#[test]
+fn nulls_in_resources_inside_are_gone_where_the_schema_mentions_them() {
+    let metas = Definitions::parse(&json!({"M": {"type": "object", "properties": {
+        "name": {"type": "string"}, "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    }}}))
+    .expect("is a schema");
+    let meta = metas.cursor("M").expect("is defined");
+    let resource = |properties: Value| json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": properties});
+    let text = json!({"type": "string"});
+    let declared = resource(json!({
+        "apiVersion": text, "kind": text, "metadata": {"type": "object"},
+        "spec": {"type": "object", "properties": {
+            "d": {"type": "string", "default": "x"}, "n": {"type": "string", "nullable": true}, "m": text,
+        }},
+    }));
+    let nullable = json!({"metadata": {"type": "object", "nullable": true}});
+    let schema = schema(json!({"type": "object", "properties": {
+        "bare": resource(json!({})), "declared": declared, "nullable": resource(nullable),
+        "list": {"type": "array", "items": declared},
+        "map": {"type": "object", "additionalProperties": declared},
+    }}));
+    for (written, expected) in [
+        (json!({"bare": {"metadata": null}}), json!({"bare": {"metadata": {}}})),
+        (json!({"nullable": {"metadata": null}}), json!({"nullable": {"metadata": {}}})),
+        (json!({"declared": {"metadata": null}}), json!({"declared": {}})),
+        (
+            json!({"declared": {"apiVersion": null, "kind": "K"}}),
+            json!({"declared": {"kind": "K"}}),
+        ),
+        (
+            json!({"declared": {"metadata": {"name": null, "labels": {"a": null}}}}),
+            json!({"declared": {"metadata": {"labels": {"a": ""}}}}),
+        ),
+        (
+            json!({"declared": {"spec": {"d": null, "n": null, "m": null, "z": null}}}),
+            json!({"declared": {"spec": {"d": "x", "n": null}}}),
+        ),
+        (json!({"list": [{"metadata": null}, null]}), json!({"list": [{}, null]})),
+        (json!({"map": {"a": {"metadata": null}, "b": null}}), json!({"map": {"a": {}}})),
+    ] {
+        let mut object = written.clone();
+        shape_written(&mut object, &schema, meta, &mut Problems::default()).expect("fits");
+        assert_eq!(object, expected, "{written}");
+    }
+    let mut refused = json!({"bare": {"apiVersion": null}});
+    let error = shape_written(&mut refused, &schema, meta, &mut Problems::default());
+    assert_eq!(error, Err("bare.apiVersion: Invalid value: null: must be a string".to_owned()));
 }
 
 #[test]

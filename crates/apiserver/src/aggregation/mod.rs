@@ -8,11 +8,13 @@
 //! Resources of the embedding program are served in this process whatever Service their APIService
 //! names: the name stays for those who know it, and nobody is asked.
 
+mod authorities;
 mod availability;
 mod headers;
 mod learn;
 mod proxy;
 mod refusal;
+mod resolver;
 mod transport;
 
 use std::collections::HashMap;

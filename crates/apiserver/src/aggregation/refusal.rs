@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_apimachinery::time::format_time;
-use rustls::{CertificateError, Error};
+use rustls::{CertificateError, Error, OtherError};
 use rustls_pki_types::UnixTime;
 
 /// Says why a handshake failed.
@@ -19,6 +19,9 @@ pub(super) fn in_words(error: &io::Error) -> String {
         }
         Some(error) => return format!("tls: {error}"),
         None if error.kind() == io::ErrorKind::UnexpectedEof => return "EOF".to_owned(),
+        None if error.kind() == io::ErrorKind::ConnectionReset => {
+            return "read: connection reset by peer".to_owned();
+        }
         None => return error.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {}", untrusted(certificate))
@@ -30,7 +33,7 @@ fn untrusted(certificate: &CertificateError) -> String {
         CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_owned(),
         CertificateError::NotValidForNameContext { expected, presented } => {
             let expected = expected.to_str();
-            let names: Vec<&str> = presented.iter().map(|name| bare(name)).collect();
+            let names: Vec<&str> = presented.iter().filter_map(|name| dns_name(name)).collect();
             match names.is_empty() {
                 true => format!(
                     "certificate is not valid for any names, but wanted to match {expected}"
@@ -45,14 +48,18 @@ fn untrusted(certificate: &CertificateError) -> String {
             format!("{LATE}: current time {} is before {}", moment(*time), moment(*not_before))
         }
         CertificateError::Expired | CertificateError::NotValidYet => LATE.to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "certificate specifies an incompatible key usage".to_owned()
+        }
+        CertificateError::Other(OtherError(own)) => own.to_string(),
         other => other.to_string(),
     }
 }
 
-/// The name inside of `DnsName("a.example.com")`.
-fn bare(presented: &str) -> &str {
-    let inner = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
-    inner.unwrap_or(presented).trim_matches('"')
+/// The name inside of `DnsName("a.example.com")`. Addresses are no names for a server that is asked by name.
+fn dns_name(presented: &str) -> Option<&str> {
+    let inner = presented.strip_prefix("DnsName(")?.strip_suffix(')')?;
+    Some(inner.trim_matches('"'))
 }
 
 fn moment(at: UnixTime) -> String {
@@ -87,12 +94,26 @@ mod tests {
             named(&["DnsName(\"x.example.com\")", "DnsName(\"y.example.com\")"]),
             "tls: failed to verify certificate: x509: certificate is valid for x.example.com, y.example.com, not a.b.svc"
         );
-        assert!(named(&[]).ends_with("not valid for any names, but wanted to match a.b.svc"));
+        for nothing in [&[][..], &["IpAddress(10.0.0.1)"]] {
+            let words = named(nothing);
+            assert!(words.ends_with("not valid for any names, but wanted to match a.b.svc"));
+        }
+        let mixed = named(&["IpAddress(10.0.0.1)", "DnsName(\"x.example.com\")"]);
+        assert!(mixed.ends_with("certificate is valid for x.example.com, not a.b.svc"), "{mixed}");
+        assert_eq!(
+            of(CertificateError::InvalidPurpose),
+            "tls: failed to verify certificate: x509: certificate specifies an incompatible key usage"
+        );
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         assert_eq!(
             of(CertificateError::ExpiredContext { time: at(86_400), not_after: at(0) }),
             "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: \
              current time 1970-01-02T00:00:00Z is after 1970-01-01T00:00:00Z"
+        );
+        assert_eq!(
+            of(CertificateError::NotValidYetContext { time: at(0), not_before: at(86_400) }),
+            "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: \
+             current time 1970-01-01T00:00:00Z is before 1970-01-02T00:00:00Z"
         );
         assert_eq!(
             words(Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)),

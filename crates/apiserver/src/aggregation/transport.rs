@@ -19,9 +19,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
-use super::{headers, refusal};
+use super::authorities::Authorities;
+use super::{headers, refusal, resolver};
 use crate::auth::{Identity, Objects};
 use crate::http::body;
 use crate::http::relay::{self, Way};
@@ -32,8 +34,9 @@ use crate::services;
 /// How long a server may take to be reached and to answer a question of this server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Compat: what is said of a server that does not answer in time.
+/// Compat: what is said of a server that does not answer in time, and of one that is not even reached.
 const LATE: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+const UNREACHED: &str = "net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)";
 
 /// How many ways of trusting are remembered.
 const REMEMBERED: usize = 64;
@@ -107,8 +110,10 @@ impl Dialer {
         place: &Place,
         question: &Question<'_>,
     ) -> Result<Fetched, String> {
+        let deadline = Instant::now() + question.patience;
+        let dialled = tokio::time::timeout_at(deadline, self.dial(objects, place)).await;
+        let way = dialled.unwrap_or_else(|_| Err(UNREACHED.to_owned()))?;
         let exchange = async {
-            let way = self.dial(objects, place).await?;
             let mut request = Request::new(body::empty());
             *request.uri_mut() = question.path.parse().map_err(|_| "invalid path".to_owned())?;
             let asked = request.headers_mut();
@@ -134,7 +139,7 @@ impl Dialer {
             let (status, headers) = (parts.status, parts.headers);
             Ok(Fetched { status, headers, bytes: bytes.to_bytes() })
         };
-        match tokio::time::timeout(question.patience, exchange).await {
+        match tokio::time::timeout_at(deadline, exchange).await {
             Ok(answer) => answer,
             Err(_) => Err(LATE.to_owned()),
         }
@@ -160,7 +165,8 @@ impl Dialer {
 /// Connects to the first address of a host that takes connections; the error is that of the first.
 async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
     let found = tokio::net::lookup_host((host, port)).await;
-    let addresses: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
+    let addresses: Vec<SocketAddr> =
+        found.map_err(|error| resolver::in_words(host, &error))?.collect();
     let mut refused = None;
     for address in &addresses {
         match TcpStream::connect(address).await {
@@ -169,7 +175,7 @@ async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
         }
     }
     Err(match refused {
-        None => format!("dial tcp: lookup {host}: no such host"),
+        None => resolver::unknown(host),
         Some((address, error)) => match error.kind() {
             io::ErrorKind::ConnectionRefused => {
                 format!("dial tcp {address}: connect: connection refused")
@@ -192,8 +198,13 @@ fn configure(place: &Place, leaf: Option<&Leaf>) -> Result<ClientConfig, String>
         .map_err(|error| error.to_string())?;
     let builder = if place.is_unverified {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+    } else if place.bundle.is_empty() {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        builder.with_root_certificates(roots)
     } else {
-        builder.with_root_certificates(roots(&place.bundle)?)
+        let authorities = authorities(&place.bundle, provider)?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(authorities))
     };
     let mut config = match leaf {
         None => builder.with_no_client_auth(),
@@ -210,19 +221,13 @@ fn configure(place: &Place, leaf: Option<&Leaf>) -> Result<ClientConfig, String>
     Ok(config)
 }
 
-fn roots(bundle: &str) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    if bundle.is_empty() {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return Ok(roots);
-    }
+fn authorities(bundle: &str, provider: Arc<CryptoProvider>) -> Result<Authorities, String> {
     let pem = base64::engine::general_purpose::STANDARD.decode(bundle);
     let pem = pem.map_err(|error| format!("read caBundle: {error}"))?;
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
-    if roots.is_empty() {
-        return Err("unable to load root certificates: no certificate in caBundle".to_owned());
-    }
-    Ok(roots)
+    let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect();
+    let authorities = Authorities::new(certificates, provider);
+    authorities
+        .ok_or_else(|| "unable to load root certificates: no certificate in caBundle".to_owned())
 }
 
 /// Takes any certificate, as `insecureSkipTLSVerify` asks for.

@@ -83,6 +83,7 @@ fn exists(kubeconfig: &Path, line: &str) -> bool {
     kubectl(kubeconfig, &format!("get {line}")).status.success()
 }
 
+// Shows: MISC-2
 #[test]
 fn real_clusters_are_joined_reached_and_let_go() {
     let clusters = clusters();

@@ -114,6 +114,7 @@ const LINES: &[&str] = &[
 /// Flags that stand for something this program does not do, with the reason it gives; and what every command has.
 const APART: &[&str] = &["kustomize", "help"];
 
+// Shows: MISC-2
 #[test]
 fn every_flag_is_tried() {
     let Some(space) = Space::new("flags") else { return };

@@ -438,6 +438,7 @@ fn join_from_secrets(shell: &Shell, cluster: PathBuf) {
     );
 }
 
+// Shows: MISC-2
 #[test]
 fn a19_a_cluster_joins_from_kubeconfigs_kept_in_secrets() {
     let Some(shell) = Shell::new(&[]) else { return };

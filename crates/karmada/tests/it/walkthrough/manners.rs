@@ -164,6 +164,7 @@ fn help_of_every_command_has_purpose_example_and_relatives() {
 }
 
 /// Every example of every help is typed in as it stands there.
+// Shows: MISC-2
 #[test]
 fn the_examples_of_the_help_work() {
     let Some((space, _clusters)) = Space::exclusive("examples") else { return };
@@ -420,6 +421,7 @@ fn no_description_prints_a_secret() {
 }
 
 /// Clusters are kept from new workloads, and let in again.
+// Shows: MISC-2
 #[test]
 fn clusters_are_cordoned_and_tainted() {
     let Some((space, _clusters)) = Space::exclusive("cordon") else { return };

@@ -13,6 +13,7 @@ fn with_workload(name: &str) -> Option<Space> {
 
 const IN_MEMBER: &str = "--operation-scope members --cluster member1";
 
+// Shows: MISC-2
 #[test]
 fn objects_of_members_are_listed_watched_and_printed() {
     let Some(space) = with_workload("m-get") else { return };
@@ -46,6 +47,7 @@ fn objects_of_members_are_listed_watched_and_printed() {
     );
 }
 
+// Shows: MISC-2
 #[test]
 fn logs_are_read_through_the_control_plane() {
     let Some(space) = with_workload("m-logs") else { return };
@@ -78,6 +80,7 @@ fn logs_are_read_through_the_control_plane() {
     );
 }
 
+// Shows: MISC-2
 #[test]
 fn commands_run_in_containers_of_members() {
     let Some(space) = with_workload("m-exec") else { return };
@@ -157,6 +160,7 @@ fn a_container_of_a_member_is_attached_to() {
     assert_eq!(attached.err, "", "{attached:?}");
 }
 
+// Shows: MISC-2
 #[test]
 fn members_are_described_and_explained() {
     let Some(space) = with_workload("m-describe") else { return };
@@ -189,6 +193,7 @@ fn members_are_described_and_explained() {
     assert!(versions.lines().any(|line| line == "apps/v1"), "{versions}");
 }
 
+// Shows: MISC-2
 #[test]
 fn use_of_members_is_shown() {
     let Some(space) = with_workload("m-top") else { return };
@@ -213,6 +218,7 @@ fn use_of_members_is_shown() {
 }
 
 /// A workload that runs in a member is taken under the control plane's care, with what it needs.
+// Shows: MISC-2
 #[test]
 fn a_workload_is_promoted_with_its_dependencies() {
     let Some(space) = Space::new("m-promote") else { return };

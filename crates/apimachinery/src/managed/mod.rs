@@ -9,6 +9,7 @@ mod apply;
 mod check;
 mod compare;
 mod entries;
+mod gained;
 mod merge;
 mod place;
 mod scale;

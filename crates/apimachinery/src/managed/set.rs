@@ -396,7 +396,7 @@ fn encode_step(step: &Step) -> String {
     name
 }
 
-fn write_step(step: &Step, name: &mut String) {
+pub(super) fn write_step(step: &Step, name: &mut String) {
     let (kind, text) = match step {
         Step::Field(name) => ("f:", name),
         Step::Key(text) => ("k:", text),

@@ -517,7 +517,59 @@ fn any_set() -> impl Strategy<Value = FieldSet> {
     })
 }
 
+/// Schemas with every way of merging; names and types are often those of [`any_json`].
+fn any_schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({})),
+        Just(json!({"type": "string"})),
+        Just(json!({"type": "integer"})),
+        Just(json!({"type": "string", "default": "d"})),
+        Just(json!({"x-kubernetes-preserve-unknown-fields": true})),
+        Just(json!({"type": "object", "x-kubernetes-embedded-resource": true})),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let names = "spec|containers|name|ports|modes|data|labels|[a-c]";
+        let properties = prop::collection::btree_map(names, inner.clone(), 0..5);
+        let map_type = prop_oneof![Just("granular"), Just("atomic")];
+        let list_type = prop_oneof![Just("atomic"), Just("set"), Just("map")];
+        let keys = prop::collection::vec("name|a|b", 1..3);
+        prop_oneof![
+            (properties, map_type, any::<bool>()).prop_map(|(properties, map_type, open)| json!({
+                "type": "object", "properties": properties, "x-kubernetes-map-type": map_type,
+                "x-kubernetes-preserve-unknown-fields": open})),
+            inner
+                .clone()
+                .prop_map(|values| json!({"type": "object", "additionalProperties": values})),
+            (inner, list_type, keys).prop_map(|(items, list_type, keys)| json!({
+                "type": "array", "items": items, "x-kubernetes-list-type": list_type,
+                "x-kubernetes-list-map-keys": keys})),
+        ]
+    })
+}
+
 proptest! {
+    #[test]
+    fn what_is_gained_at_once_is_what_comparing_finds(
+        schema in prop::option::of(any_schema()),
+        old in prop_oneof![Just(json!({})), any_json()],
+        new in any_json(),
+        patch in prop::option::of(any_json()),
+    ) {
+        // Most pairs of objects have much in common.
+        let changed = patch.and_then(|patch| crate::patch::merge::apply(&new, &patch).ok());
+        let old = changed.unwrap_or(old);
+        let schema = schema.map(|schema| Schema::parse(&schema).expect("a schema"));
+        let place = Place::root(schema.as_ref().map(Cursor::alone));
+        let resets: [&[&[&str]]; 3] =
+            [&[], &[&["spec"]], &[&["data"], &["metadata", "labels"], &["metadata", "name"]]];
+        for reset in resets {
+            let found = compare::compare(&old, &new, place).without(&FieldSet::of_fields(reset));
+            let (mut expected, _) = found.into_parts();
+            expected.take_away(&FieldSet::of_fields(STRIPPED));
+            prop_assert_eq!(gained::gained(&old, &new, place, reset), expected.encode());
+        }
+    }
+
     #[test]
     fn decoding_what_was_encoded_gives_the_same_set(set in any_set()) {
         prop_assert_eq!(FieldSet::decode(&set.encode()).expect("encoded"), set);

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use crate::Value;
 
 use super::compare::{self, Comparison};
-use super::entries::{self, Entry, Operation};
+use super::entries::{self, Entry, Fields, Operation};
+use super::gained::gained;
 use super::place::Place;
 use super::set::FieldSet;
 use super::{STRIPPED, WriteContext, view};
@@ -98,7 +99,11 @@ pub(super) fn track(
     manager: &str,
     place: Place<'_>,
 ) -> Result<Vec<Entry>, String> {
-    let writer = ctx.entry(manager, Operation::Update);
+    let mut writer = ctx.entry(manager, Operation::Update);
+    if owners.is_empty() {
+        writer.fields = Fields::Encoded(gained(old, new, place, ctx.reset_fields));
+        return Ok(Some(writer).filter(|writer| !writer.fields.is_empty()).into_iter().collect());
+    }
     let changes = revise(old, new, &mut owners, &writer, ctx, place)?;
     let mut gained = changes.gained;
     gained.take_away(&NOBODYS);

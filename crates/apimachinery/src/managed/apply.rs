@@ -215,7 +215,7 @@ impl Applier<'_> {
         {
             return FieldSet::default();
         }
-        let comparison = compare::compare(&stated, self.live, self.place);
+        let comparison = compare::compare(&stated, self.live, self.place, &[]);
         typed::field_set(&stated, self.place)
             .difference(&comparison.modified)
             .difference(&comparison.added)

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::value::Text;
 use crate::{Map, Value};
 
 use super::set::FieldSet;
@@ -11,12 +12,22 @@ use crate::object::ObjectExt;
 /// Update entries an object keeps; older ones are merged.
 const MAX_UPDATE_ENTRIES: usize = 10;
 const ANCIENT: &str = "ancient-changes";
+const FIELDS_V1: &str = "FieldsV1";
 
 /// How a manager came to own its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
     Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
 }
 
 /// The fields of an entry. Those no write touches are never decoded: most entries, most of the time.
@@ -35,13 +46,6 @@ impl Fields {
         }
     }
 
-    fn into_set(self) -> FieldSet {
-        match self {
-            Self::Encoded(fields) => FieldSet::decode(&fields).unwrap_or_default(),
-            Self::Decoded(set) => set,
-        }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Encoded(fields) => fields.as_object().is_none_or(Map::is_empty),
@@ -52,33 +56,41 @@ impl Fields {
     /// Whether a path of `set` is among the fields.
     pub(super) fn meet(&self, set: &FieldSet) -> bool {
         match self {
-            Self::Encoded(fields) => set.meets(fields),
+            Self::Encoded(fields) => fields.as_object().is_some_and(|fields| set.meets(fields)),
             Self::Decoded(fields) => !fields.intersection(set).is_empty(),
         }
     }
 
     pub(super) fn contain(&self, set: &FieldSet) -> bool {
         match self {
-            Self::Encoded(fields) => set.is_within(fields),
+            Self::Encoded(fields) => {
+                fields.as_object().map_or(set.is_empty(), |fields| set.is_within(fields))
+            }
             Self::Decoded(fields) => set.difference(fields).is_empty(),
         }
     }
 
     pub(super) fn take_away(&mut self, set: &FieldSet) {
-        if self.meet(set) {
-            let mut left = std::mem::replace(self, Self::Decoded(FieldSet::default())).into_set();
-            left.take_away(set);
-            *self = Self::Decoded(left);
+        match self {
+            Self::Encoded(Value::Object(fields)) => {
+                if set.meets(fields) {
+                    set.take_from(fields);
+                }
+            }
+            Self::Encoded(_) => {}
+            Self::Decoded(fields) => fields.take_away(set),
         }
     }
 
     pub(super) fn add(&mut self, set: FieldSet) {
-        if self.is_empty() {
-            *self = Self::Decoded(set);
-        } else if !self.contain(&set) {
-            let mut union = std::mem::replace(self, Self::Decoded(FieldSet::default())).into_set();
-            union.absorb(set);
-            *self = Self::Decoded(union);
+        match self {
+            Self::Encoded(Value::Object(fields)) if !fields.is_empty() => {
+                if !set.is_within(fields) {
+                    set.add_to(fields);
+                }
+            }
+            Self::Encoded(_) => *self = Self::Decoded(set),
+            Self::Decoded(fields) => fields.absorb(set),
         }
     }
 
@@ -93,12 +105,14 @@ impl Fields {
 /// The fields one manager owns.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    pub(super) manager: String,
+    pub(super) manager: Text,
     pub(super) operation: Operation,
-    pub(super) api_version: String,
-    pub(super) subresource: String,
-    pub(super) time: Option<String>,
+    pub(super) api_version: Text,
+    pub(super) subresource: Text,
+    pub(super) time: Option<Text>,
     pub(super) fields: Fields,
+    /// The entry as it was read, which stands for it as long as nothing in it changes.
+    pub(super) read: Option<Map>,
 }
 
 impl Entry {
@@ -110,61 +124,82 @@ impl Entry {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    fn decode(mut entry: Value, index: usize) -> Result<Self, String> {
-        let fields = entry.as_object_mut().and_then(|entry| entry.remove("fieldsV1"));
-        let text = |field: &str| entry.str_at(&[field]).unwrap_or_default();
-        let operation = match text("operation") {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
+    fn decode(entry: &Value, index: usize) -> Result<Self, String> {
+        let text = |field: &str| match entry.get(field) {
+            Some(Value::String(text)) => text.clone(),
+            _ => Text::default(),
+        };
+        let operation = match entry.str_at(&["operation"]) {
+            Some("Apply") => Operation::Apply,
+            Some("Update") => Operation::Update,
             _ => return Err("operation must be `Apply` or `Update`".to_owned()),
         };
-        if text("apiVersion").is_empty() {
+        let api_version = text("apiVersion");
+        if api_version.is_empty() {
             return Err("apiVersion must not be empty".to_owned());
         }
-        match text("fieldsType") {
-            "FieldsV1" => {}
+        match entry.str_at(&["fieldsType"]).unwrap_or_default() {
+            FIELDS_V1 => {}
             "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
             other => {
                 let other = quote(other);
                 return Err(format!("invalid fieldsType {other} in managed fields entry {index}"));
             }
         }
-        let fields = match fields {
+        let fields = match entry.get("fieldsV1") {
             None | Some(Value::Null) => Fields::Decoded(FieldSet::default()),
-            Some(fields) => Fields::Encoded(fields),
+            Some(fields) => Fields::Encoded(fields.clone()),
         };
         Ok(Self {
-            manager: text("manager").to_owned(),
+            manager: text("manager"),
             operation,
-            api_version: text("apiVersion").to_owned(),
-            subresource: text("subresource").to_owned(),
-            time: entry.str_at(&["time"]).map(str::to_owned),
+            api_version,
+            subresource: text("subresource"),
+            time: entry.str_at(&["time"]).map(Text::from),
             fields,
+            read: entry.as_object().cloned(),
         })
     }
 
     fn encode(self) -> Value {
-        let operation = match self.operation {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
-        };
-        // The fields may be large: they are moved, not written once more.
-        let parts = [
-            ("apiVersion", Some(self.api_version)),
-            ("fieldsType", Some("FieldsV1".to_owned())),
-            ("manager", Some(self.manager)),
-            ("operation", Some(operation.to_owned())),
-            ("subresource", Some(self.subresource).filter(|name| !name.is_empty())),
-            ("time", self.time),
-        ];
-        let mut entry = Map::new();
-        entry.insert("fieldsV1".to_owned(), self.fields.encode());
-        for (name, text) in parts {
-            if let Some(text) = text {
-                entry.insert(name.to_owned(), Value::String(text.into()));
-            }
+        if let Some(read) = self.read.as_ref().filter(|read| self.is_told_by(read)) {
+            return Value::Object(read.clone());
         }
-        Value::Object(entry)
+        // In the order of the names.
+        let parts = [
+            ("apiVersion", Some(Value::String(self.api_version))),
+            ("fieldsType", Some(FIELDS_V1.into())),
+            ("fieldsV1", Some(self.fields.encode())),
+            ("manager", Some(Value::String(self.manager))),
+            ("operation", Some(self.operation.name().into())),
+            (
+                "subresource",
+                Some(self.subresource).filter(|name| !name.is_empty()).map(Value::String),
+            ),
+            ("time", self.time.map(Value::String)),
+        ];
+        let parts = parts.into_iter();
+        parts.filter_map(|(name, part)| Some((Text::new_static(name), part?))).collect()
+    }
+
+    /// Whether an entry that was read says what this one says.
+    fn is_told_by(&self, read: &Map) -> bool {
+        let Fields::Encoded(Value::Object(fields)) = &self.fields else { return false };
+        let mut known = 4;
+        let mut says = |name: &str, text: Option<&str>| {
+            known += usize::from(text.is_some());
+            read.get(name).and_then(Value::as_str) == text
+        };
+        says("subresource", Some(self.subresource.as_str()).filter(|name| !name.is_empty()))
+            && says("time", self.time.as_deref())
+            && says("manager", Some(&self.manager))
+            && read
+                .get("fieldsV1")
+                .and_then(Value::as_object)
+                .is_some_and(|read| read.is_same(fields))
+            && read.get("apiVersion").is_some_and(|read| *read == self.api_version)
+            && read.get("operation").is_some_and(|read| *read == self.operation.name())
+            && read.len() == known
     }
 
     /// The manager as a conflict names it.
@@ -182,14 +217,8 @@ impl Entry {
 
 /// Reads entries; of several for one manager the last counts.
 pub(super) fn decode(entries: &[Value]) -> Result<Vec<Entry>, String> {
-    decode_owned(entries.iter().cloned())
-}
-
-pub(super) fn decode_owned(
-    entries: impl ExactSizeIterator<Item = Value>,
-) -> Result<Vec<Entry>, String> {
     let mut decoded: Vec<Entry> = Vec::with_capacity(entries.len());
-    for (index, entry) in entries.enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         let entry = Entry::decode(entry, index)?;
         decoded.retain(|one| !one.is_same_manager(&entry));
         decoded.push(entry);
@@ -220,8 +249,8 @@ pub(super) fn store(object: &mut Value, mut entries: Vec<Entry>) {
     if entries.is_empty() {
         metadata.remove("managedFields");
     } else {
-        let entries: Vec<Value> = entries.into_iter().map(Entry::encode).collect();
-        metadata.insert("managedFields".to_owned(), entries.into());
+        let entries: Value = entries.into_iter().map(Entry::encode).collect();
+        metadata.insert("managedFields", entries);
     }
 }
 
@@ -256,8 +285,8 @@ pub(super) fn cap(entries: &mut Vec<Entry>) {
             continue;
         };
         let mut bucket = Entry {
-            manager: ANCIENT.to_owned(),
-            subresource: String::new(),
+            manager: Text::new_static(ANCIENT),
+            subresource: Text::default(),
             time: entry.time.clone(),
             ..first.clone()
         };

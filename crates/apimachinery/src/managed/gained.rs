@@ -6,17 +6,14 @@ use crate::{Map, Value};
 
 use super::STRIPPED;
 use super::place::{Place, Relation, Shape};
-use super::set::write_step;
+use super::set::{ITSELF, write_step};
 use super::typed::{group, list_of, same};
-
-/// The mark of a path that is in a set together with longer ones. It sorts before the names of all steps.
-const ITSELF: Text = Text::new_static(".");
+use super::way::Way;
 
 /// The fields of `new` that `old` lacks or has with another value, without those under `reset` and those nobody
 /// owns: what [`super::compare::compare`] finds added or modified.
 pub(super) fn gained(old: &Value, new: &Value, place: Place<'_>, reset: &[&[&str]]) -> Value {
-    let reach = reset.iter().chain(STRIPPED).map(|path| path.len()).max().unwrap_or_default();
-    let mut walk = Walk { reset, reach, name: String::new() };
+    let mut walk = Walk { reset, name: String::new() };
     walk.value(Some(old), new, place, Some(&Way::ROOT)).unwrap_or_else(nothing)
 }
 
@@ -24,35 +21,8 @@ fn nothing() -> Value {
     Value::Object(Map::new())
 }
 
-/// The field names that lead to a value, as far as exceptions are made for some of them.
-struct Way<'w> {
-    parent: Option<&'w Way<'w>>,
-    name: &'w str,
-    length: usize,
-}
-
-impl Way<'_> {
-    const ROOT: Way<'static> = Way { parent: None, name: "", length: 0 };
-
-    fn is(&self, path: &[&str]) -> bool {
-        match (self.parent, path) {
-            (None, []) => true,
-            (Some(parent), [parents @ .., last]) => {
-                self.length == path.len() && self.name == *last && parent.is(parents)
-            }
-            _ => false,
-        }
-    }
-
-    fn is_one_of(&self, paths: &[&[&str]]) -> bool {
-        paths.iter().any(|path| self.is(path))
-    }
-}
-
 struct Walk<'r> {
     reset: &'r [&'r [&'r str]],
-    /// How long a way may be and still be an exception.
-    reach: usize,
     /// Room to write names in.
     name: String,
 }
@@ -69,7 +39,7 @@ impl Walk<'_> {
         if old.is_some_and(|old| same(old, new)) {
             return None;
         }
-        let may_own = way.is_none_or(|way| way.length > 0 && !way.is_one_of(STRIPPED));
+        let may_own = way.is_none_or(|way| !way.is_root() && !way.is_one_of(STRIPPED));
         let shape = place.shape(Some(new));
         let became = |old: &Value| {
             let before = place.shape(Some(old));
@@ -103,9 +73,7 @@ impl Walk<'_> {
         for (name, new) in new {
             while before.next_if(|(other, _)| *other < name).is_some() {}
             let old = before.next_if(|(other, _)| *other == name).map(|(_, value)| value);
-            let further = way.filter(|way| way.length < self.reach);
-            let further =
-                further.map(|way| Way { parent: Some(way), name, length: way.length + 1 });
+            let further = way.map(|way| way.field(name));
             let is_reset = further.as_ref().is_some_and(|way| way.is_one_of(self.reset));
             if !is_reset
                 && let Some(below) = self.value(old, new, place.field(name).0, further.as_ref())
@@ -113,7 +81,7 @@ impl Walk<'_> {
                 if fields.is_empty() {
                     fields = Map::with_capacity(left + usize::from(owned));
                     if owned {
-                        fields.insert(ITSELF, nothing());
+                        fields.insert(Text::new_static(ITSELF), nothing());
                     }
                 }
                 self.name.clear();
@@ -144,7 +112,7 @@ impl Walk<'_> {
         });
         let mut fields: Map = found.collect();
         if owned && !fields.is_empty() {
-            fields.insert(ITSELF, nothing());
+            fields.insert(Text::new_static(ITSELF), nothing());
         }
         fields
     }

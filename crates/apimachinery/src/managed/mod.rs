@@ -16,6 +16,7 @@ mod scale;
 mod set;
 mod typed;
 mod update;
+mod way;
 
 use crate::Value;
 use crate::value::Text;
@@ -81,12 +82,13 @@ impl<'a> WriteContext<'a> {
 
     fn entry(&self, manager: &str, operation: Operation) -> Entry {
         Entry {
-            manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
+            manager: if manager.is_empty() { "unknown" } else { manager }.into(),
             operation,
-            api_version: self.gvk.api_version(),
-            subresource: self.subresource.to_owned(),
-            time: Some(format_time(self.now)),
+            api_version: self.gvk.api_version().into(),
+            subresource: self.subresource.into(),
+            time: Some(format_time(self.now).into()),
             fields: Fields::Decoded(FieldSet::default()),
+            read: None,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::Value;
 use super::entries::{self, Entry, Fields};
 use super::set::FieldSet;
 use crate::object::{ObjectExt, ObjectMutExt};
+use crate::value::Text;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 const REPLICAS_IN_SCALE: &[&str] = &["spec", "replicas"];
@@ -15,7 +16,7 @@ pub fn scale_from_parent(parent: &Value, replicas: &[&str]) -> Vec<Value> {
     let owners = entries::decode(parent.list_at(&["metadata", "managedFields"]));
     let visible = owners.unwrap_or_default().into_iter().filter(|one| owns(one, replicas));
     let visible = visible.map(|owner| Entry {
-        api_version: SCALE_VERSION.to_owned(),
+        api_version: Text::new_static(SCALE_VERSION),
         fields: Fields::Decoded(FieldSet::of_fields(&[REPLICAS_IN_SCALE])),
         ..owner
     });
@@ -37,7 +38,7 @@ pub fn scale_to_parent(
     for mut owner in owners.unwrap_or_default() {
         if owns(&owner, replicas) {
             // Seen through the scale, an updater bears the version of the scale.
-            let seen = Entry { api_version: SCALE_VERSION.to_owned(), ..owner.clone() };
+            let seen = Entry { api_version: Text::new_static(SCALE_VERSION), ..owner.clone() };
             let kept = scale
                 .iter()
                 .position(|one| one.is_same_manager(&owner) || one.is_same_manager(&seen));
@@ -52,7 +53,7 @@ pub fn scale_to_parent(
     }
     let added = scale.into_iter().filter(|one| owns(one, REPLICAS_IN_SCALE));
     result.extend(added.map(|owner| Entry {
-        api_version: api_version.to_owned(),
+        api_version: api_version.into(),
         // Compat: owners that came through the scale carry no time.
         time: None,
         fields: Fields::Decoded(path.clone()),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::{self, Write as _};
 
+use crate::value::Text;
 use crate::{Map, Value};
 use serde_json::Number;
 
@@ -112,6 +113,12 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn is_empty(&self) -> bool {
         !self.owned && self.children.is_empty()
+    }
+
+    fn encode(&self) -> Value {
+        let mut fields = self.children.encode_fields();
+        mark(&mut fields, self.owned);
+        Value::Object(fields)
     }
 }
 
@@ -243,6 +250,7 @@ impl FieldSet {
     }
 
     /// Removes the paths that are in `other` or below one that is.
+    #[cfg(test)]
     pub(super) fn take_away_below(&mut self, other: &Self) {
         if self.is_empty() {
             return;
@@ -337,23 +345,19 @@ pub struct DecodeError(String);
 impl FieldSet {
     /// The `fieldsV1` form.
     pub fn encode(&self) -> Value {
-        let encode_node = |node: &Node| {
-            let mut value = node.children.encode();
-            if node.owned && !node.children.is_empty() {
-                value["."] = Value::Object(Map::new());
-            }
-            value
-        };
-        let fields = self.0.iter().map(|(step, node)| (encode_step(step), encode_node(node)));
-        Value::Object(fields.collect())
+        Value::Object(self.encode_fields())
+    }
+
+    fn encode_fields(&self) -> Map {
+        self.0.iter().map(|(step, node)| (encode_step(step), node.encode())).collect()
     }
 
     /// Whether some path of this set is in the encoded one too.
-    pub(super) fn meets(&self, encoded: &Value) -> bool {
+    pub(super) fn meets(&self, encoded: &Map) -> bool {
         self.meets_by(encoded, &mut String::new())
     }
 
-    fn meets_by(&self, encoded: &Value, name: &mut String) -> bool {
+    fn meets_by(&self, encoded: &Map, name: &mut String) -> bool {
         self.0.iter().any(|(step, node)| {
             encoded_at(encoded, step, name).is_some_and(|inner| {
                 (node.owned && is_owned(inner)) || node.children.meets_by(inner, name)
@@ -362,16 +366,59 @@ impl FieldSet {
     }
 
     /// Whether every path of this set is in the encoded one too.
-    pub(super) fn is_within(&self, encoded: &Value) -> bool {
+    pub(super) fn is_within(&self, encoded: &Map) -> bool {
         self.is_within_by(encoded, &mut String::new())
     }
 
-    fn is_within_by(&self, encoded: &Value, name: &mut String) -> bool {
+    fn is_within_by(&self, encoded: &Map, name: &mut String) -> bool {
         self.0.iter().all(|(step, node)| {
             encoded_at(encoded, step, name).is_some_and(|inner| {
                 (!node.owned || is_owned(inner)) && node.children.is_within_by(inner, name)
             })
         })
+    }
+
+    /// Adds all paths of this set to an encoded one.
+    pub(super) fn add_to(&self, encoded: &mut Map) {
+        self.add_by(encoded, &mut String::new());
+    }
+
+    fn add_by(&self, encoded: &mut Map, name: &mut String) {
+        for (step, node) in &self.0 {
+            name.clear();
+            write_step(step, name);
+            let Some(Value::Object(inner)) = encoded.get_mut(&*name) else {
+                encoded.insert(name.as_str(), node.encode());
+                continue;
+            };
+            let was_owned = is_owned(inner);
+            node.children.add_by(inner, name);
+            mark(inner, was_owned || node.owned);
+        }
+    }
+
+    /// Removes the paths of this set from an encoded one; children of a removed path stay.
+    pub(super) fn take_from(&self, encoded: &mut Map) {
+        self.take_by(encoded, &mut String::new());
+    }
+
+    fn take_by(&self, encoded: &mut Map, name: &mut String) {
+        for (step, node) in &self.0 {
+            name.clear();
+            write_step(step, name);
+            let Some(Value::Object(inner)) = encoded.get_mut(&*name) else { continue };
+            let was_owned = is_owned(inner);
+            inner.remove(ITSELF);
+            node.children.take_by(inner, name);
+            let stays = was_owned && !node.owned;
+            if inner.is_empty() && !stays {
+                name.clear();
+                write_step(step, name);
+                encoded.remove(&*name);
+            } else {
+                mark(inner, stays);
+            }
+        }
     }
 
     /// Reads the `fieldsV1` form.
@@ -387,6 +434,20 @@ impl FieldSet {
             set.graft(step, Node { owned, children });
         }
         Ok(set)
+    }
+}
+
+/// The name of what says that a path is in a set together with longer ones. It sorts before the names of all steps.
+pub(super) const ITSELF: &str = ".";
+
+/// Marks an encoded part as owned where its fields alone do not say so.
+fn mark(fields: &mut Map, owned: bool) {
+    if owned && !fields.is_empty() && !fields.contains_key(ITSELF) {
+        fields.insert(Text::new_static(ITSELF), Value::Object(Map::new()));
+    }
+    // Alone, the mark says no more than nothing does.
+    if fields.len() == 1 && fields.contains_key(ITSELF) {
+        fields.clear();
     }
 }
 
@@ -409,15 +470,15 @@ pub(super) fn write_step(step: &Step, name: &mut String) {
 }
 
 /// What an encoded set holds behind a step; `name` is room to write the step in.
-fn encoded_at<'e>(encoded: &'e Value, step: &Step, name: &mut String) -> Option<&'e Value> {
+fn encoded_at<'e>(encoded: &'e Map, step: &Step, name: &mut String) -> Option<&'e Map> {
     name.clear();
     write_step(step, name);
-    encoded.get(name.as_str())
+    encoded.get(&*name)?.as_object()
 }
 
 /// Whether the path that leads to this part of an encoded set is in the set.
-fn is_owned(encoded: &Value) -> bool {
-    encoded.as_object().is_some_and(|inner| inner.is_empty() || inner.contains_key("."))
+fn is_owned(encoded: &Map) -> bool {
+    encoded.is_empty() || encoded.contains_key(ITSELF)
 }
 
 fn decode_step(text: &str) -> Result<Step, DecodeError> {

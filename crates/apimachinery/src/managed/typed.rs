@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::value::Text;
 use crate::{Map, Value};
 
 use super::place::{Place, Relation, Shape};
@@ -123,10 +124,12 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.is_same(b) || (a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|((x, a), (y, b))| x == y && same(a, b))
+            let is_same =
+                |((x, a), (y, b)): ((&Text, &Value), (&Text, &Value))| x == y && same(a, b);
+            a.is_same(b) || (a.len() == b.len() && a.iter().zip(b).all(is_same))
         }
         (a, b) => a == b,
     }

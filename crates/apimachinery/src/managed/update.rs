@@ -1,11 +1,11 @@
 //! Ownership after a plain write: the writer owns what it changed, everyone else loses it.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::Value;
+use crate::value::Text;
 
-use super::compare::{self, Comparison};
+use super::compare::compare;
 use super::entries::{self, Entry, Fields, Operation};
 use super::gained::gained;
 use super::place::Place;
@@ -70,13 +70,8 @@ fn owners_before(
         let stored = stored.and_then(Value::as_array).map_or(&[][..], |list| list.as_slice());
         entries::decode(stored).unwrap_or_default()
     };
-    // Most writers send back what they read, which saves a copy of it.
-    if sent.as_ref() == stored
-        && let Some(Value::Array(sent)) = sent
-    {
-        return entries::decode_owned(sent.into_iter()).unwrap_or_default();
-    }
-    if !ctx.subresource.is_empty() {
+    // Most writers send back what they read.
+    if !ctx.subresource.is_empty() || sent.as_ref() == stored {
         return from_store();
     }
     match sent.as_ref().and_then(Value::as_array).map(|list| list.as_slice()) {
@@ -150,33 +145,37 @@ pub(super) fn revise(
     ctx: &WriteContext<'_>,
     place: Place<'_>,
 ) -> Result<Changes, String> {
-    let unreachable = ctx.unreachable_fields();
-    let told = |comparison: Comparison| {
-        let (changed, removed) = comparison.without(&unreachable).into_parts();
+    let told = |old: &Value, new: &Value, place: Place<'_>| {
+        let (changed, removed) = compare(old, new, place, ctx.reset_fields).into_parts();
         Lost { changed, removed }
     };
-    let mut versions: BTreeMap<String, Option<Lost>> = BTreeMap::new();
-    let own_version = ctx.gvk.api_version();
-    versions.insert(own_version.clone(), Some(told(compare::compare(old, new, place))));
-    for owner in owners.iter() {
-        if !versions.contains_key(&owner.api_version) {
+    let own = told(old, new, place);
+    let own_version = &writer.api_version;
+    // What owners see that wrote in other versions.
+    let mut others: Vec<(Text, Option<Lost>)> = Vec::new();
+    for owner in owners.iter().filter(|owner| owner.api_version != *own_version) {
+        if !others.iter().any(|(version, _)| *version == owner.api_version) {
             let seen = view(ctx, old, new, place, &owner.api_version)?;
-            let seen = seen.map(|seen| told(compare::compare(&seen.old, &seen.new, seen.place)));
-            versions.insert(owner.api_version.clone(), seen);
+            let seen = seen.map(|seen| told(&seen.old, &seen.new, seen.place));
+            others.push((owner.api_version.clone(), seen));
         }
     }
-    owners.retain(|owner| versions.get(&owner.api_version).is_some_and(Option::is_some));
+    let seen_by = |owner: &Entry| match others.iter().find(|(one, _)| *one == owner.api_version) {
+        Some((_, seen)) => seen.as_ref(),
+        None => Some(&own),
+    };
+    owners.retain(|owner| seen_by(owner).is_some());
     let loss = |owner: &Entry| {
-        let seen = versions.get(&owner.api_version).and_then(Option::as_ref);
-        let Some(Lost { changed, removed }) = seen else { return Lost::default() };
+        let Some(Lost { changed, removed }) = seen_by(owner) else { return Lost::default() };
         let changed = if !owner.is_same_manager(writer) && owner.fields.meet(changed) {
             owner.fields.set().intersection(changed)
         } else {
             FieldSet::default()
         };
-        Lost { changed, removed: removed.clone() }
+        let removed =
+            if owner.fields.meet(removed) { removed.clone() } else { FieldSet::default() };
+        Lost { changed, removed }
     };
     let lost = owners.iter().map(loss).collect();
-    let own = versions.remove(&own_version).flatten().unwrap_or_default();
     Ok(Changes { gained: own.changed, lost })
 }

@@ -29,6 +29,11 @@ impl List {
         self.0.make_mut()
     }
 
+    /// Whether both are the same items in memory, so that nothing can differ.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && std::ptr::eq(self.0.as_ptr(), other.0.as_ptr())
+    }
+
     pub fn push(&mut self, value: Value) {
         self.0.push(value);
     }
@@ -77,8 +82,7 @@ impl List {
 
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
-        let same = self.0.len() == other.0.len() && std::ptr::eq(self.0.as_ptr(), other.0.as_ptr());
-        same || self.0 == other.0
+        self.is_same(other) || self.0 == other.0
     }
 }
 

@@ -2,8 +2,10 @@
 //! last. The text is a twelfth of the size of a parsed tree, so trees are made when asked for.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -11,8 +13,9 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectMutExt;
 use karmada_apimachinery::readable::Readable;
-use karmada_handover::{Shown, with_version};
+use karmada_handover::Shown;
 use serde::Deserialize;
+use serde::de::{self, IgnoredAny};
 
 use crate::alike::{self, Labels, Owners};
 use crate::slim;
@@ -92,44 +95,94 @@ pub struct Object {
     gvk: Arc<Gvk>,
     meta: Meta,
     bytes: Bytes,
-    /// Where the version belongs in the text, if it is not there.
-    version_at: Option<usize>,
+    /// Of an object that a server of the same process shows.
+    places: Option<Places>,
     parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Where things are in a text that does not hold its version.
+struct Places {
+    /// Where the version belongs.
+    version: usize,
+    /// The record of who wrote which field; somewhere behind that.
+    record: Range<usize>,
+}
+
+impl Places {
+    /// Takes over what a server tells of a text, as far as it can be.
+    fn of(shown: &dyn Shown) -> Option<Self> {
+        let (version, end, record) = (shown.version_at(), shown.metadata_end(), shown.record());
+        if version == 0 || version >= end || end > shown.text().len() {
+            return None;
+        }
+        let is_inside = version <= record.start && record.start <= record.end && record.end < end;
+        let record = if is_inside { record } else { version..version };
+        Some(Self { version, record })
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-struct Head {
+struct Head<M> {
     api_version: String,
     kind: String,
-    metadata: Meta,
+    metadata: M,
+}
+
+impl<M> Head<M> {
+    /// The kind the text names, or `other` if it names none.
+    fn gvk(&self, other: &Gvk) -> Gvk {
+        match GroupVersion::parse(&self.api_version) {
+            Some(version) if !self.kind.is_empty() && !self.api_version.is_empty() => {
+                version.with_kind(self.kind.as_str())
+            }
+            _ => other.clone(),
+        }
+    }
+}
+
+thread_local! {
+    /// Room to put texts together in before they are read.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The most room that is kept for the next text.
+const KEPT_ROOM: usize = 64 << 10;
+
+fn with_room<T>(use_it: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut room = ROOM.take();
+    room.clear();
+    let made = use_it(&mut room);
+    room.shrink_to(KEPT_ROOM);
+    ROOM.set(room);
+    made
 }
 
 impl Object {
     /// Reads an object; `gvk` is its kind where the text does not name one, as in lists.
     pub fn from_bytes(bytes: Bytes, gvk: &Gvk) -> serde_json::Result<Self> {
-        let head: Head = serde_json::from_slice(&bytes)?;
-        let gvk = match GroupVersion::parse(&head.api_version) {
-            Some(version) if !head.kind.is_empty() && !head.api_version.is_empty() => {
-                version.with_kind(head.kind)
-            }
-            _ => gvk.clone(),
-        };
-        let (gvk, meta) = (alike::kind(gvk), head.metadata);
-        Ok(Self { gvk, meta, bytes, version_at: None, parsed: OnceLock::new() })
+        let head: Head<Meta> = serde_json::from_slice(&bytes)?;
+        let gvk = alike::kind(head.gvk(gvk));
+        Ok(Self { gvk, meta: head.metadata, bytes, places: None, parsed: OnceLock::new() })
     }
 
     /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
-    /// the server, not a copy.
+    /// the server, not a copy, and is read no further than the metadata go.
     pub fn shared(shown: &Arc<dyn Shown>) -> serde_json::Result<Arc<Self>> {
         if let Some(known) = shown.made().get() {
             return Ok(known);
         }
-        let mut object = Self::from_bytes(shown.text().clone(), &Gvk::default())?;
-        object.meta.resource_version = shown.revision().to_string();
-        object.version_at = Some(shown.version_at());
-        let object = Arc::new(object);
+        let places = Places::of(&**shown).ok_or_else(|| de::Error::custom("no metadata"))?;
+        let (gvk, mut meta) = read_head(shown.text(), &places, shown.metadata_end())?;
+        meta.resource_version = shown.revision().to_string();
+        let object = Arc::new(Self {
+            gvk,
+            meta,
+            bytes: shown.text().clone(),
+            places: Some(places),
+            parsed: OnceLock::new(),
+        });
         shown.made().set(&object);
         Ok(object)
     }
@@ -147,8 +200,8 @@ impl Object {
         };
         (meta.annotations, meta.creation_timestamp) = Default::default();
         meta.labels = alike::no_labels();
-        let (bytes, version_at) = (Bytes::new(), None);
-        Arc::new(Self { gvk, meta, bytes, version_at, parsed: OnceLock::new() })
+        let (bytes, places) = (Bytes::new(), None);
+        Arc::new(Self { gvk, meta, bytes, places, parsed: OnceLock::new() })
     }
 
     pub fn gvk(&self) -> &Gvk {
@@ -186,13 +239,31 @@ impl Object {
 
     /// Reads the object as a type of its own, without keeping the result.
     pub fn read<T: Readable>(&self) -> serde_json::Result<T> {
-        match self.version_at {
+        match &self.places {
             None => T::from_text(&self.bytes),
-            Some(at) => {
-                let text = with_version(&self.bytes, at, &self.meta.resource_version);
-                T::from_text(&text)
-            }
+            Some(places) => self.read_stamped(places, places.version..places.version),
         }
+    }
+
+    /// Reads the text with the version and without a part that is behind the version's place.
+    fn read_stamped<T: Readable>(
+        &self,
+        places: &Places,
+        left_out: Range<usize>,
+    ) -> serde_json::Result<T> {
+        let (before, rest) = self.bytes.split_at(places.version);
+        let (between, _) = rest.split_at(left_out.start - places.version);
+        let after = &self.bytes[left_out.end..];
+        with_room(|room| {
+            for part in [before, b"\"resourceVersion\":\"", self.meta.resource_version.as_bytes()] {
+                room.extend_from_slice(part);
+            }
+            let is_last = between.iter().chain(after).next() == Some(&b'}');
+            room.extend_from_slice(if is_last { b"\"" } else { b"\"," });
+            room.extend_from_slice(between);
+            room.extend_from_slice(after);
+            T::from_text(room)
+        })
     }
 
     /// Parses the whole object. The tree names its kind even if the text does not.
@@ -205,10 +276,11 @@ impl Object {
 
     /// Parses the object without the record of who wrote which field.
     pub fn content(&self) -> Value {
-        let mut value = slim::parse(&self.bytes).unwrap_or_default();
-        if self.version_at.is_some() {
-            value.set(&["metadata", "resourceVersion"], self.meta.resource_version.as_str());
-        }
+        let read = match &self.places {
+            None => slim::parse(&self.bytes),
+            Some(places) => self.read_stamped(places, places.record.clone()),
+        };
+        let mut value = read.unwrap_or_default();
         value.set_default(&["apiVersion"], self.gvk.api_version());
         value.set_default(&["kind"], self.gvk.kind.as_str());
         value
@@ -227,6 +299,25 @@ impl Object {
     }
 }
 
+/// Reads kind and metadata and leaves out the record, which is most of them.
+fn read_head(
+    text: &[u8],
+    Places { version, record }: &Places,
+    metadata_end: usize,
+) -> serde_json::Result<(Arc<Gvk>, Meta)> {
+    let gvk = alike::kind_of_beginning(&text[..*version], |beginning| {
+        let whole = [beginning, b"}}"].concat();
+        let head: Head<IgnoredAny> = serde_json::from_slice(&whole)?;
+        Ok::<_, serde_json::Error>(head.gvk(&Gvk::default()))
+    })?;
+    let meta = with_room(|room| {
+        room.extend_from_slice(&text[*version - 1..record.start]);
+        room.extend_from_slice(&text[record.end..metadata_end]);
+        serde_json::from_slice(room)
+    })?;
+    Ok((gvk, meta))
+}
+
 /// Objects may hold secrets, so only their name is shown.
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,6 +330,7 @@ impl fmt::Debug for Object {
 mod tests {
     use super::*;
     use karmada_apimachinery::json;
+    use karmada_handover::Made;
 
     #[test]
     fn kind_comes_from_the_text_or_from_the_list() {
@@ -251,6 +343,77 @@ mod tests {
             let object = Object::from_bytes(value.to_string().into(), &listed).unwrap();
             assert_eq!(object.gvk(), &expected);
             assert_eq!(object.value()["kind"], expected.kind.as_str());
+        }
+    }
+
+    /// An object as a server shows it, with its places told.
+    struct Text(Bytes, usize, Range<usize>, Made);
+
+    impl Text {
+        fn new(value: &Value) -> Arc<dyn Shown> {
+            let text = value.to_string();
+            let (_, rest) = text.split_once("\"metadata\":{").unwrap();
+            let metadata = format!("{{{rest}");
+            let mut documents = serde_json::Deserializer::from_str(&metadata).into_iter::<Value>();
+            documents.next().unwrap().unwrap();
+            let at = text.len() - rest.len();
+            let end = at - 1 + documents.byte_offset();
+            let record = text.find("\"managedFields\"").map_or(0..0, |from| {
+                let length = text[from..].find("],").unwrap();
+                from..from + length + 2
+            });
+            Arc::new(Self(text.into(), end, record, Made::default()))
+        }
+    }
+
+    impl Shown for Text {
+        fn text(&self) -> &Bytes {
+            &self.0
+        }
+
+        fn version_at(&self) -> usize {
+            let metadata = b"\"metadata\":{";
+            let at = self.0.windows(metadata.len()).position(|part| part == metadata);
+            at.unwrap() + metadata.len()
+        }
+
+        fn metadata_end(&self) -> usize {
+            self.1
+        }
+
+        fn record(&self) -> Range<usize> {
+            self.2.clone()
+        }
+
+        fn revision(&self) -> i64 {
+            7
+        }
+
+        fn made(&self) -> &Made {
+            &self.3
+        }
+    }
+
+    #[test]
+    fn objects_of_the_same_process_read_like_others() {
+        let record = json!([{"manager": "m", "fieldsV1": {"f:metadata": {}}}]);
+        let cases = [
+            json!({"labels": {"a": "b"}, "managedFields": record, "name": "a", "uid": "u"}),
+            json!({"managedFields": record, "name": "a"}),
+            json!({"name": "a", "annotations": {"x": "{\"}\""}}),
+            json!({}),
+        ];
+        for metadata in cases {
+            let mut value = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": metadata, "spec": {"replicas": 1}});
+            let shared = Object::shared(&Text::new(&value)).unwrap();
+            value["metadata"]["resourceVersion"] = "7".into();
+            let other = Object::from_value(&value).unwrap();
+            assert_eq!((shared.gvk(), shared.meta()), (other.gvk(), other.meta()));
+            assert_eq!(shared.value(), value);
+            assert_eq!(shared.read::<Value>().unwrap(), value);
+            value["metadata"].as_object_mut().unwrap().remove("managedFields");
+            assert_eq!((shared.content(), other.content()), (value.clone(), value));
         }
     }
 

@@ -6,6 +6,7 @@ mod alike;
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -42,6 +43,13 @@ pub trait Shown: Send + Sync + 'static {
 
     /// Where in the text the version belongs.
     fn version_at(&self) -> usize;
+
+    /// Behind which byte of the text the metadata end.
+    fn metadata_end(&self) -> usize;
+
+    /// The record of who wrote which field, which is the larger half of most metadata. Without this part
+    /// the text reads the same, but for the record; empty if there is none.
+    fn record(&self) -> Range<usize>;
 
     fn revision(&self) -> i64;
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -20,7 +21,11 @@ use super::texts::Texts;
 struct Head<'a> {
     #[serde(borrow)]
     labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    #[serde(borrow, rename = "managedFields")]
+    record: Option<&'a RawValue>,
 }
+
+const RECORD: &str = "managedFields";
 
 /// The labels of a tree as names and values in turn; nothing if they are no texts.
 fn labels_of(value: &Value) -> Option<Texts> {
@@ -78,6 +83,14 @@ impl Shown for StoredObject {
         self.places.version as usize
     }
 
+    fn metadata_end(&self) -> usize {
+        self.places.metadata_end as usize
+    }
+
+    fn record(&self) -> Range<usize> {
+        self.places.record as usize..self.places.record_end as usize
+    }
+
     fn revision(&self) -> i64 {
         self.revision
     }
@@ -96,16 +109,26 @@ pub struct Places {
     version: u32,
     /// Where the metadata end.
     metadata_end: u32,
+    /// Where the record of who wrote which field begins and ends, a comma beside it included.
+    record: u32,
+    record_end: u32,
 }
 
 impl Places {
     /// Objects are far smaller than four gigabytes; of one that is not, nothing is known.
-    fn new(bare: usize, version: usize, metadata_end: usize) -> Option<Self> {
+    fn new(
+        bare: usize,
+        version: usize,
+        metadata_end: usize,
+        record: Range<usize>,
+    ) -> Option<Self> {
         let place = |at: usize| u32::try_from(at).ok();
         Some(Self {
             bare: place(bare)?,
             version: place(version)?,
             metadata_end: place(metadata_end)?,
+            record: place(record.start)?,
+            record_end: place(record.end)?,
         })
     }
 }
@@ -128,7 +151,8 @@ impl StoredObject {
         let head: Head<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
         let labels = head.labels.iter().flatten();
         let labels = labels.flat_map(|(name, value)| [name, value]).collect();
-        let (text, places) = match find_places(text, &fields, metadata) {
+        let record = head.record.and_then(|record| find_record(metadata, record.get()));
+        let (text, places) = match find_places(text, &fields, metadata, record) {
             Some(places) => (text.clone(), places),
             None => lay_out(&fields, metadata),
         };
@@ -288,14 +312,34 @@ fn find_places(
     text: &[u8],
     fields: &BTreeMap<Cow<'_, str>, &RawValue>,
     metadata: &str,
+    record: Option<Range<usize>>,
 ) -> Option<Places> {
     let (begins, bare) = beginning(fields);
     let version = begins.len();
     let metadata_end = version - 1 + metadata.len();
+    let record = record.map_or(0..0, |at| at.start + version - 1..at.end + version - 1);
     let as_it_should = text.starts_with(&begins)
         && text.get(version - 1..metadata_end) == Some(metadata.as_bytes())
         && !text.get(version).is_some_and(u8::is_ascii_whitespace);
-    Places::new(bare, version, metadata_end).filter(|_| as_it_should)
+    Places::new(bare, version, metadata_end, record).filter(|_| as_it_should)
+}
+
+/// Finds what is to be cut out of the metadata to leave their record out.
+fn find_record(metadata: &str, record: &str) -> Option<Range<usize>> {
+    let start = (record.as_ptr() as usize).checked_sub(metadata.as_ptr() as usize)?;
+    let (before, after) = (metadata.get(..start)?, metadata.get(start + record.len()..)?);
+    let before = before.strip_suffix(':')?.strip_suffix('"')?;
+    let before = before.strip_suffix(RECORD)?.strip_suffix('"')?;
+    Some(with_comma(before.as_bytes(), after.as_bytes(), start + record.len()))
+}
+
+/// The part between two others of a map, with one of the commas that part it from them.
+fn with_comma(before: &[u8], after: &[u8], end: usize) -> Range<usize> {
+    match (before.last(), after.first()) {
+        (Some(b','), _) => before.len() - 1..end,
+        (_, Some(b',')) => before.len()..end + 1,
+        _ => before.len()..end,
+    }
 }
 
 /// Writes the object anew: kind, API version, then metadata, then the rest.
@@ -315,7 +359,8 @@ fn lay_out(fields: &BTreeMap<Cow<'_, str>, &RawValue>, metadata: &str) -> (Bytes
         }
     }
     out.push(b'}');
-    let places = Places::new(bare, version, metadata_end).expect("no object is that large");
+    // Where the record is matters to readers in a hurry only, and this is read once.
+    let places = Places::new(bare, version, metadata_end, 0..0).expect("no object is that large");
     (exact(&out), places)
 }
 
@@ -355,13 +400,39 @@ fn write_object(out: &mut Vec<u8>, fields: &Map) -> Option<Places> {
         let _ = serde_json::to_writer(&mut *out, name);
         out.push(b':');
         let version = out.len() + 1;
-        let _ = serde_json::to_writer(&mut *out, value);
-        if name == "metadata" && value.is_object() {
-            places = Places::new(bare, version, out.len());
+        match value {
+            Value::Object(metadata) if name == "metadata" => {
+                let record = write_metadata(out, metadata);
+                places = Places::new(bare, version, out.len(), record);
+            }
+            value => drop(serde_json::to_writer(&mut *out, value)),
         }
     }
     out.push(b'}');
     places
+}
+
+/// Writes the metadata; returns where their record is.
+fn write_metadata(out: &mut Vec<u8>, metadata: &Map) -> Range<usize> {
+    let (begin, mut record) = (out.len(), 0..0);
+    out.push(b'{');
+    for (name, value) in metadata {
+        if out.len() > begin + 1 {
+            out.push(b',');
+        }
+        let before = out.len();
+        let _ = serde_json::to_writer(&mut *out, name);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut *out, value);
+        if name == RECORD {
+            record = before..out.len();
+        }
+    }
+    out.push(b'}');
+    if record.is_empty() {
+        return record;
+    }
+    with_comma(&out[..record.start], &out[record.end..], record.end)
 }
 
 /// The text in as much memory as it takes: it stays for long, and what a vector has too much is not given
@@ -435,5 +506,32 @@ mod tests {
         let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.labels);
         assert_eq!(told(&ahead), told(&object));
         assert_eq!((ahead.label("app"), ahead.label("x")), (Some("web"), None));
+    }
+
+    #[test]
+    fn the_record_can_be_cut_out() {
+        let record = json!([{"manager": "m", "fieldsV1": {"f:a": {"}": "\"]"}}}]);
+        let cases = [
+            json!({"managedFields": record, "name": "a"}),
+            json!({"labels": {"a": "b"}, "managedFields": record, "name": "a"}),
+            json!({"labels": {"a": "b"}, "managedFields": record}),
+            json!({"managedFields": record}),
+            json!({"managedFields": [], "name": "a"}),
+            json!({"name": "a"}),
+            json!({}),
+        ];
+        for metadata in cases {
+            let mut value = json!({"kind": "X", "metadata": metadata, "spec": {"a": 1}});
+            let (text, places) = encode(&value);
+            let ahead = StoredObject::ahead("a".into(), text.clone(), places, &value).unwrap();
+            let read = StoredObject::read("a".into(), &text, 7).unwrap();
+            value["metadata"].as_object_mut().unwrap().remove("managedFields");
+            for object in [ahead, read] {
+                let mut cut = text.to_vec();
+                assert_eq!(cut[object.metadata_end() - 1], b'}');
+                cut.drain(object.record());
+                assert_eq!(serde_json::from_slice::<Value>(&cut).unwrap(), value);
+            }
+        }
     }
 }

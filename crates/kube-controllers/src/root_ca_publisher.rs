@@ -74,7 +74,7 @@ async fn reconcile(namespace: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error>
         Err(error) if error.is_namespace_terminating() || error.is_not_found() => {
             Ok(Action::AwaitChange)
         }
-        Err(source) => Err(Error { namespace: namespace.name, source }),
+        Err(source) => Err(Error { namespace: namespace.name.into(), source }),
     }
 }
 

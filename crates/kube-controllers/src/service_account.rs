@@ -60,7 +60,7 @@ async fn reconcile(namespace: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error>
         // Made by somebody else, or nothing can be made there any more.
         Err(error) if error.is_already_exists() => {}
         Err(error) if error.is_namespace_terminating() || error.is_not_found() => {}
-        Err(source) => return Err(Error { namespace: namespace.name, source }),
+        Err(source) => return Err(Error { namespace: namespace.name.into(), source }),
     }
     Ok(Action::AwaitChange)
 }

@@ -22,7 +22,7 @@ pub use controller::{Action, Controller};
 pub use events::{EventBudget, EventType, ObjectReference, Recorder};
 pub use health::Health;
 pub use informer::{Cache, Change, Informer, InformerSpec, Informers, Subscription};
-pub use key::ObjectKey;
+pub use key::{Hashed, ObjectKey};
 pub use lease::{Elector, LeaseConfig};
 pub use manager::Manager;
 pub use metrics::{Metrics, WorkMetrics};

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backoff::exponential;
+use crate::key::Hashed;
 use crate::metrics::WorkMetrics;
 
 /// What is worked on first. Keys of the same priority keep the order they were added in.
@@ -70,14 +71,14 @@ struct Inner<K> {
 
 struct State<K> {
     /// Keys to be worked on, with the priority they have now.
-    dirty: HashMap<K, Priority>,
+    dirty: HashMap<K, Priority, Hashed>,
     /// Keys being worked on; those that are dirty as well come back when they are done.
-    active: HashSet<K>,
+    active: HashSet<K, Hashed>,
     ready: BinaryHeap<(Priority, Reverse<u64>, Entry<K>)>,
     /// When a key is to be added, and with which priority.
-    delayed: HashMap<K, (Instant, Priority)>,
+    delayed: HashMap<K, (Instant, Priority), Hashed>,
     timers: BinaryHeap<(Reverse<Instant>, Reverse<u64>, Entry<K>)>,
-    failures: HashMap<K, u32>,
+    failures: HashMap<K, u32, Hashed>,
     bucket: Bucket,
     sequence: u64,
     closed: bool,
@@ -215,12 +216,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     fn build(limit: RateLimit, metrics: Option<WorkMetrics>) -> Self {
         let state = State {
-            dirty: HashMap::new(),
-            active: HashSet::new(),
+            dirty: HashMap::default(),
+            active: HashSet::default(),
             ready: BinaryHeap::new(),
-            delayed: HashMap::new(),
+            delayed: HashMap::default(),
             timers: BinaryHeap::new(),
-            failures: HashMap::new(),
+            failures: HashMap::default(),
             bucket: Bucket { tokens: limit.burst, filled: None },
             sequence: 0,
             closed: false,

@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn names(placements: &Placements, cluster: &Cluster) -> Vec<String> {
-        placements.matching(cluster).into_iter().map(|key| key.name).collect()
+        placements.matching(cluster).into_iter().map(|key| key.name.into()).collect()
     }
 
     #[test]

@@ -116,12 +116,7 @@ pub struct Places {
 
 impl Places {
     /// Objects are far smaller than four gigabytes; of one that is not, nothing is known.
-    fn new(
-        bare: usize,
-        version: usize,
-        metadata_end: usize,
-        record: Range<usize>,
-    ) -> Option<Self> {
+    fn new(bare: usize, version: usize, metadata_end: usize, record: Range<usize>) -> Option<Self> {
         let place = |at: usize| u32::try_from(at).ok();
         Some(Self {
             bare: place(bare)?,

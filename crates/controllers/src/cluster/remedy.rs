@@ -53,7 +53,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let written = super::update_status(&ctx.client, &key.name, Some(&object), |cluster| {
         cluster.status.remedy_actions = actions(cluster, &remedies);
     });
-    written.await.map_err(|source| Error { cluster: key.name, source })?;
+    written.await.map_err(|source| Error { cluster: key.name.into(), source })?;
     Ok(Action::AwaitChange)
 }
 

@@ -169,7 +169,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
             Err(source) => {
                 let reason = event_reason::SYNC_IMPERSONATION_CONFIG_FAILED;
                 ctx.events.warning(&*object, reason, source.to_string());
-                return Err(Error { cluster: key.name, source });
+                return Err(Error { cluster: key.name.into(), source });
             }
         }
     }

@@ -119,7 +119,7 @@ impl Ctx {
         }
         let priority = if self.namespaces.is_synced() { Priority::Normal } else { Priority::Low };
         for cluster in self.clusters.cache().keys() {
-            let trip = Trip { namespace: new.name().to_owned(), cluster: cluster.name };
+            let trip = Trip { namespace: new.name().to_owned(), cluster: cluster.name.into() };
             self.queue.add_with_priority(trip, priority);
         }
     }
@@ -127,7 +127,7 @@ impl Ctx {
     fn queue_cluster(&self, cluster: &str) {
         for namespace in self.namespaces.cache().keys() {
             if !self.stays(&namespace.name) {
-                let trip = Trip { namespace: namespace.name, cluster: cluster.to_owned() };
+                let trip = Trip { namespace: namespace.name.into(), cluster: cluster.to_owned() };
                 self.queue.add_with_priority(trip, Priority::Low);
             }
         }

@@ -72,7 +72,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     if ctx.namespaces.cache().get(&key).is_none_or(|cached| !cached.is_being_deleted()) {
         return Ok(Action::AwaitChange);
     }
-    let name = key.name;
+    let name = String::from(key.name);
     let api = ctx.client.api(&ctx.gvr);
     let read = |source| Error::Read { name: name.clone(), source };
     let Some(namespace) = api.find(&name).await.map_err(read)? else {

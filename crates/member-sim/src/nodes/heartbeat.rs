@@ -66,11 +66,11 @@ pub(super) fn start(manager: &Manager, faults: Faults, config: Arc<Config>) {
 
 async fn beat(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(node) = ctx.nodes.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    let down = ctx.faults.current().nodes_down.contains(&key.name);
+    let down = ctx.faults.current().nodes_down.contains(key.name.as_str());
     if down || node.is_being_deleted() || !super::is_simulated(&node) {
         return Ok(Action::AwaitChange);
     }
-    let failed = |source| Error { node: key.name.clone(), source };
+    let failed = |source| Error { node: key.name.to_string(), source };
     let now = ctx.clock.now();
     let value = node.value();
     if is_status_due(&value, now) {

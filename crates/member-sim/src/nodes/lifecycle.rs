@@ -90,8 +90,8 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let mut node = object.value();
     let now = ctx.clock.now();
     let mut action = Action::AwaitChange;
-    if ctx.faults.current().nodes_down.contains(&key.name) {
-        let since = ctx.silent.lock().get(&key.name).copied();
+    if ctx.faults.current().nodes_down.contains(key.name.as_str()) {
+        let since = ctx.silent.lock().get(key.name.as_str()).copied();
         let left = since.map_or(GRACE, |since| GRACE.saturating_sub(since.elapsed()));
         if !left.is_zero() {
             action = Action::Requeue(left);
@@ -116,7 +116,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
         });
         match api.merge_patch(&key.name, patch).await {
             Err(error) if error.is_not_found() || error.is_conflict() => {}
-            Err(source) => return Err(Error { attempt: "taint", node: key.name, source }),
+            Err(source) => return Err(Error { attempt: "taint", node: key.name.into(), source }),
             Ok(_) => {}
         }
     }
@@ -176,7 +176,7 @@ impl Ctx {
         let api = self.client.api(&super::gvr());
         let options = PatchOptions::default();
         let patched = api.patch_subresource(&key.name, "status", &patch, &options).await;
-        patched.map_err(|source| Error { attempt: "give up", node: key.name.clone(), source })
+        patched.map_err(|source| Error { attempt: "give up", node: key.name.to_string(), source })
     }
 
     /// Pods nobody hears of are not ready.

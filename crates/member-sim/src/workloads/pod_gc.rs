@@ -47,7 +47,7 @@ pub(crate) fn start(manager: &Manager) {
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let pods: Vec<_> = ctx.pods.cache().list().iter().map(Pod::of).collect();
-    let nodes = ctx.nodes.cache().keys().into_iter().map(|key| key.name).collect();
+    let nodes = ctx.nodes.cache().keys().into_iter().map(|key| key.name.into()).collect();
     let plan = {
         let mut missing = ctx.missing.lock();
         plan(&pods, &nodes, &mut missing, ctx.clock.now(), FINISHED_LIMIT)

@@ -1,17 +1,20 @@
 //! The objects of an informer, by name and by every index asked for.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod objects;
+
+use std::collections::BTreeSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 use karmada_client::Object;
 use parking_lot::RwLock;
 
-use crate::ObjectKey;
+use self::objects::{Objects, Place};
+use crate::{Hashed, ObjectKey};
 
 type IndexFn = Arc<dyn Fn(&Object) -> Vec<String> + Send + Sync>;
 
-/// Objects in the order of their keys. Reading shares them, nothing is copied.
+/// Objects by their keys. Reading shares them, nothing is copied; lists are in the order of the keys.
 #[derive(Default)]
 pub struct Cache {
     state: RwLock<State>,
@@ -19,47 +22,73 @@ pub struct Cache {
 
 #[derive(Default)]
 struct State {
-    /// The keys are shared with the indexes.
-    objects: BTreeMap<Arc<ObjectKey>, Arc<Object>>,
-    indexes: HashMap<&'static str, Index>,
+    objects: Objects,
+    indexes: Vec<(&'static str, Index)>,
 }
 
 struct Index {
     terms: IndexFn,
-    keys: HashMap<String, BTreeSet<Arc<ObjectKey>>>,
+    places: HashMap<String, Places, Hashed>,
+}
+
+/// Where the objects of a term are. Most terms have one.
+enum Places {
+    One(Place),
+    Many(BTreeSet<Place>),
+}
+
+impl Places {
+    fn insert(&mut self, place: Place) {
+        match self {
+            Self::One(other) if *other == place => {}
+            Self::One(other) => *self = Self::Many([*other, place].into()),
+            Self::Many(all) => drop(all.insert(place)),
+        }
+    }
+
+    /// Returns whether any are left.
+    fn remove(&mut self, place: Place) -> bool {
+        match self {
+            Self::One(other) => *other != place,
+            Self::Many(all) => {
+                all.remove(&place);
+                !all.is_empty()
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Place> {
+        let (one, many) = match self {
+            Self::One(place) => (Some(*place), None),
+            Self::Many(all) => (None, Some(all)),
+        };
+        one.into_iter().chain(many.into_iter().flatten().copied())
+    }
 }
 
 impl Index {
-    fn insert(&mut self, key: &Arc<ObjectKey>, object: &Object) {
-        self.insert_at(key, (self.terms)(object));
-    }
-
-    fn insert_at(&mut self, key: &Arc<ObjectKey>, terms: Vec<String>) {
+    fn insert(&mut self, place: Place, terms: Vec<String>) {
         for term in terms {
-            self.keys.entry(term).or_default().insert(key.clone());
+            match self.places.entry(term) {
+                Entry::Vacant(term) => drop(term.insert(Places::One(place))),
+                Entry::Occupied(mut term) => term.get_mut().insert(place),
+            }
         }
     }
 
     /// Most changes leave an object where it is.
-    fn replace(&mut self, key: &Arc<ObjectKey>, old: &Object, new: &Object) {
+    fn replace(&mut self, place: Place, old: &Object, new: &Object) {
         let (before, after) = ((self.terms)(old), (self.terms)(new));
         if before != after {
-            self.remove_from(key, before);
-            self.insert_at(key, after);
+            self.remove(place, before);
+            self.insert(place, after);
         }
     }
 
-    fn remove(&mut self, key: &ObjectKey, object: &Object) {
-        self.remove_from(key, (self.terms)(object));
-    }
-
-    fn remove_from(&mut self, key: &ObjectKey, terms: Vec<String>) {
+    fn remove(&mut self, place: Place, terms: Vec<String>) {
         for term in terms {
-            if let Some(keys) = self.keys.get_mut(&term) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(&term);
-                }
+            if self.places.get_mut(&term).is_some_and(|places| !places.remove(place)) {
+                self.places.remove(&term);
             }
         }
     }
@@ -74,33 +103,31 @@ impl Cache {
         terms: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
     ) {
         let mut state = self.state.write();
-        if state.indexes.contains_key(name) {
+        if state.indexes.iter().any(|(known, _)| *known == name) {
             return;
         }
-        let mut index = Index { terms: Arc::new(terms), keys: HashMap::new() };
-        for (key, object) in &state.objects {
-            index.insert(key, object);
+        let mut index = Index { terms: Arc::new(terms), places: HashMap::default() };
+        for (place, object) in state.objects.iter() {
+            index.insert(place, (index.terms)(object));
         }
-        state.indexes.insert(name, index);
+        state.indexes.push((name, index));
     }
 
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.state.read().objects.get(key).cloned()
+        self.state.read().objects.get(&key.namespace, &key.name).cloned()
     }
 
     pub fn list(&self) -> Vec<Arc<Object>> {
-        self.state.read().objects.values().cloned().collect()
+        self.state.read().objects.in_order(|objects| objects.cloned().collect())
     }
 
     pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<Object>> {
-        let state = self.state.read();
-        let from = state.objects.range::<ObjectKey, _>(ObjectKey::new(namespace, "")..);
-        let own = from.take_while(|(key, _)| key.namespace == namespace);
-        own.map(|(_, object)| object.clone()).collect()
+        self.state.read().objects.in_namespace(namespace)
     }
 
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.state.read().objects.keys().map(|key| ObjectKey::clone(key)).collect()
+        let state = self.state.read();
+        state.objects.in_order(|objects| objects.map(|object| ObjectKey::of(object)).collect())
     }
 
     pub fn len(&self) -> usize {
@@ -114,30 +141,24 @@ impl Cache {
     /// Returns the objects an index lists under a term, in the order of their keys.
     pub fn by_index(&self, name: &str, term: &str) -> Vec<Arc<Object>> {
         let state = self.state.read();
-        let keys = state.indexes.get(name).and_then(|index| index.keys.get(term));
-        let keys = keys.into_iter().flatten();
-        keys.filter_map(|key| state.objects.get(&**key).cloned()).collect()
+        let index = state.indexes.iter().find(|(known, _)| *known == name);
+        let places = index.and_then(|(_, index)| index.places.get(term));
+        let places = places.into_iter().flat_map(Places::iter);
+        let mut found: Vec<_> =
+            places.filter_map(|place| state.objects.at(place).cloned()).collect();
+        drop(state);
+        found.sort_unstable_by(|a, b| objects::name_of(a).cmp(&objects::name_of(b)));
+        found
     }
 
     pub(super) fn apply(&self, object: Arc<Object>) -> Option<Arc<Object>> {
-        let key = ObjectKey::of(&object);
         let mut state = self.state.write();
         let State { objects, indexes } = &mut *state;
-        let (key, old) = match objects.entry(Arc::new(key)) {
-            Entry::Vacant(place) => {
-                let key = place.key().clone();
-                place.insert(object.clone());
-                (key, None)
-            }
-            Entry::Occupied(mut place) => {
-                let old = place.insert(object.clone());
-                (place.key().clone(), Some(old))
-            }
-        };
-        for index in indexes.values_mut() {
+        let (place, old) = objects.put(object.clone());
+        for (_, index) in indexes {
             match &old {
-                Some(old) => index.replace(&key, old, &object),
-                None => index.insert(&key, &object),
+                Some(old) => index.replace(place, old, &object),
+                None => index.insert(place, (index.terms)(&object)),
             }
         }
         old
@@ -145,9 +166,10 @@ impl Cache {
 
     pub(super) fn remove(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         let mut state = self.state.write();
-        let old = state.objects.remove(key)?;
-        for index in state.indexes.values_mut() {
-            index.remove(key, &old);
+        let State { objects, indexes } = &mut *state;
+        let (place, old) = objects.take(&key.namespace, &key.name)?;
+        for (_, index) in indexes {
+            index.remove(place, (index.terms)(&old));
         }
         Some(old)
     }
@@ -182,5 +204,43 @@ mod tests {
         assert_eq!(names(&cache.by_index("app", "db")), ["x/a", "y/c"]);
         assert_eq!(names(&cache.list_namespace("x")), ["x/a"]);
         assert!(cache.by_index("unknown", "web").is_empty());
+    }
+
+    #[test]
+    fn lists_are_in_order_however_the_objects_came_and_went() {
+        let cache = Cache::default();
+        cache.add_index("app", |object| object.meta().labels.values().cloned().collect());
+        let mut expected = std::collections::BTreeSet::new();
+        // Numbers that neither rise nor repeat in short runs.
+        for n in 0..500_u32 {
+            let number = n * 7919 % 211;
+            let (namespace, name) = (["a", "a-b", "b", ""][n as usize % 4], number.to_string());
+            let key = ObjectKey::new(namespace, &name);
+            if n % 3 == 0 && expected.remove(&key) {
+                assert_eq!(cache.remove(&key).unwrap().name(), name);
+                assert!(cache.get(&key).is_none() && cache.remove(&key).is_none());
+            } else {
+                cache.apply(object(namespace, &name, "web"));
+                assert_eq!(cache.get(&key).unwrap().name(), name);
+                expected.insert(key);
+            }
+            if n % 5 == 0 {
+                assert!(cache.keys().iter().eq(&expected), "after {n}");
+                let listed = names(&cache.by_index("app", "web"));
+                assert!(
+                    listed.iter().eq(expected
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .iter())
+                );
+                for namespace in ["a", "a-b", "b", "", "c"] {
+                    let own = expected.iter().filter(|key| key.namespace == namespace);
+                    let own: Vec<_> = own.map(ToString::to_string).collect();
+                    assert_eq!(names(&cache.list_namespace(namespace)), own);
+                }
+            }
+        }
+        assert_eq!(cache.len(), expected.len());
     }
 }

@@ -281,7 +281,7 @@ impl Detector {
         }
         let key = ObjectKey::cluster(wanted.priority_class_name.as_str());
         let Some(class) = self.priority_classes.cache().get(&key) else {
-            return Err(Error::PriorityClass(key.name));
+            return Err(Error::PriorityClass(key.name.into()));
         };
         let value = class.value().i64_at(&["value"]).unwrap_or_default();
         Ok(Some(i32::try_from(value).unwrap_or(i32::MAX)))

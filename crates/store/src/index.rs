@@ -1,6 +1,7 @@
 //! The part of a store that lives in memory: the newest state of every key, the history since the
 //! last compaction, and the rules of reading and writing them. It neither waits nor does I/O.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -82,6 +83,18 @@ impl Index {
             compacted,
             history_bytes: 0,
         }
+    }
+
+    /// An index whose history begins at `compacted`, with the keys last written at or before it. Of
+    /// a key that comes twice the newer one counts.
+    pub(crate) fn resting_at(compacted: i64, mut resting: Vec<KeyValue>) -> Self {
+        resting.sort_by(by_key);
+        let rest = |kv: KeyValue| {
+            let key = kv.key.clone();
+            let latest = Version { revision: kv.mod_revision, kv: Some(kv) };
+            (key, Versions { latest, older: VecDeque::new() })
+        };
+        Self { keys: resting.into_iter().map(rest).collect(), ..Self::starting_at(compacted) }
     }
 
     /// How much memory the values take that are no longer the newest ones.
@@ -181,13 +194,6 @@ impl Index {
         self.log.push_back(event);
     }
 
-    /// Puts a key that was last written at or before the compacted revision into place.
-    pub(crate) fn restore(&mut self, kv: KeyValue) {
-        let key = kv.key.clone();
-        let latest = Version { revision: kv.mod_revision, kv: Some(kv) };
-        self.keys.insert(key, Versions { latest, older: VecDeque::new() });
-    }
-
     /// Says what compacting to `target` would make unreachable, going at most `limit` revisions
     /// far. The records of the victims may go before the index follows with [`Self::compact`].
     pub(crate) fn plan_step(&self, target: i64, limit: usize) -> Option<Step> {
@@ -230,6 +236,11 @@ impl Index {
             self.log.pop_front();
         }
     }
+}
+
+/// The order of states in which those of a key follow each other.
+pub(crate) fn by_key(one: &KeyValue, other: &KeyValue) -> Ordering {
+    one.key.cmp(&other.key).then(one.mod_revision.cmp(&other.mod_revision))
 }
 
 pub(crate) type Events<'a> = std::collections::vec_deque::Iter<'a, Arc<Event>>;

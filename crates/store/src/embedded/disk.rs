@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use flate2::Crc;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
 use super::checkpoint::wal_path;
+use super::load;
 use crate::index::{Index, Step};
 use crate::{Error, Event, EventKind, FIRST_REVISION, KeyValue, Result};
 
@@ -139,42 +139,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Reads the whole file into an index and checks every record on the way.
+    /// Reads the whole file into an index.
     pub(super) fn load(&self) -> Result<Index> {
-        let compacted = self.run("read the store file", |conn| {
-            let sql = "SELECT number FROM meta WHERE name = 'compacted'";
-            conn.query_row(sql, [], |row| row.get(0))
-        })?;
-        let mut index = Index::starting_at(compacted);
-        let failed = |error| self.explain("read the store file", error);
-        let sql = "SELECT rev, key, created, version, value, sum FROM log ORDER BY rev";
-        let mut statement = self.conn.prepare(sql).map_err(failed)?;
-        let mut rows = statement.query([]).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            let record = Record::read(row).map_err(failed)?;
-            self.accept(&mut index, record)?;
-        }
-        Ok(index)
-    }
-
-    fn accept(&self, index: &mut Index, record: Record) -> Result<()> {
-        let Record { kv, deleted, sum } = record;
-        let revision = kv.mod_revision;
-        if sum != checksum(&kv, deleted) {
-            return Err(self.damaged(format!("the record of revision {revision} was altered")));
-        }
-        if revision <= index.compacted() {
-            index.restore(kv);
-            return Ok(());
-        }
-        let expected = index.revision() + 1;
-        if revision != expected {
-            return Err(self.damaged(format!("the record of revision {expected} is missing")));
-        }
-        let kind = if deleted { EventKind::Delete } else { EventKind::Put };
-        let prev = index.latest(&kv.key).cloned();
-        index.apply(Arc::new(Event { kind, kv, prev }));
-        Ok(())
+        load::load(&self.conn, &self.path)
     }
 
     /// Returns the revision of the last record.
@@ -273,33 +240,8 @@ impl Disk {
     }
 }
 
-/// A row of the log.
-struct Record {
-    kv: KeyValue,
-    deleted: bool,
-    sum: i64,
-}
-
-impl Record {
-    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let key: Arc<str> = row.get_ref(1)?.as_str()?.into();
-        let value = row.get_ref(4)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
-        Ok(Self {
-            deleted: value.is_none(),
-            kv: KeyValue {
-                key,
-                value: value.unwrap_or_default(),
-                create_revision: row.get(2)?,
-                mod_revision: row.get(0)?,
-                version: row.get(3)?,
-            },
-            sum: row.get(5)?,
-        })
-    }
-}
-
 /// SQLite does not notice a flipped bit inside a value; this does.
-fn checksum(kv: &KeyValue, deleted: bool) -> i64 {
+pub(super) fn checksum(kv: &KeyValue, deleted: bool) -> i64 {
     let mut crc = Crc::new();
     for number in [kv.mod_revision, kv.create_revision, kv.version, i64::from(deleted)] {
         crc.update(&number.to_le_bytes());
@@ -314,7 +256,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
 
-fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection> {
+pub(super) fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
         conn.busy_timeout(Duration::from_secs(60))?;
         // The first access shows whether the file is a database at all.

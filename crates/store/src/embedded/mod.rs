@@ -6,6 +6,7 @@
 mod checkpoint;
 mod disk;
 pub(crate) mod file;
+mod load;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use karmada_store::encryption::{Encrypted, Kms, KmsOptions, NamedKey, Pace, Provider, Rule};
 use karmada_store::{Error, Expect, Memory, RangeQuery, Store, Update};
 
-use crate::kms_plugin::{KmsPlugin, field, fields};
+use crate::kms_plugin::{KmsPlugin, Mood, field, fields};
 
 const SECRET: &str = "/registry/secrets/default/a";
 const PLAIN: &str = "the word is swordfish";
@@ -230,16 +230,17 @@ async fn a_plugin_may_die_and_come_back() {
 #[tokio::test]
 async fn what_is_wrong_with_a_plugin_at_the_start_is_said() {
     let bed = Bed::new();
-    let moods: [(&dyn Fn(&KmsPlugin), &str); 5] = [
-        (&|plugin| plugin.mood().version = "v1beta1".to_owned(), "\"v1beta1\""),
-        (&|plugin| plugin.mood().key_id = String::new(), "no ID"),
-        (&|plugin| plugin.mood().key_id = "k".repeat(1025), "1025"),
-        (&|plugin| plugin.mood().secret_key = Some("other".to_owned()), "\"other\""),
-        (&|plugin| plugin.mood().hangs = true, "no answer within 500ms"),
+    type Spoil = fn(&mut Mood);
+    let moods: [(Spoil, &str); 5] = [
+        (|mood| mood.version = "v1beta1".to_owned(), "\"v1beta1\""),
+        (|mood| mood.key_id = String::new(), "no ID"),
+        (|mood| mood.key_id = "k".repeat(1025), "1025"),
+        (|mood| mood.secret_key = Some("other".to_owned()), "\"other\""),
+        (|mood| mood.hangs = true, "no answer within 500ms"),
     ];
     for (spoil, word) in moods {
         let bed = Bed::new();
-        spoil(&bed.plugin);
+        spoil(&mut bed.plugin.mood());
         let store = bed.with(vec![bed.provider()]);
         let why = match store.prepare(Duration::ZERO).await {
             Err(why) => why.to_string(),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use crate::value::Text;
+use crate::value::{Text, write_number, write_string};
 use crate::{Map, Value};
 use serde_json::Number;
 
@@ -25,51 +25,51 @@ pub enum Step {
 impl Step {
     /// The step of these key fields, which are in the order of their names.
     pub(super) fn key<'v>(fields: impl IntoIterator<Item = (&'v str, &'v Value)>) -> Self {
-        let mut text = String::with_capacity(64);
+        let mut text = Vec::with_capacity(64);
         write_canonical_fields(fields, &mut text);
-        Self::Key(text)
+        Self::Key(written(text))
     }
 
     pub(super) fn value(value: &Value) -> Self {
-        Self::Value(canonical(value))
+        let mut text = Vec::with_capacity(64);
+        write_canonical(value, &mut text);
+        Self::Value(written(text))
     }
 }
 
-/// JSON text in which whole numbers have one spelling.
-fn canonical(value: &Value) -> String {
-    let mut text = String::new();
-    write_canonical(value, &mut text);
-    text
+fn written(text: Vec<u8>) -> String {
+    String::from_utf8(text).expect("JSON is text")
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
-    let written = match value {
+/// Writes JSON text in which whole numbers have one spelling.
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
+    match value {
         Value::Object(fields) => {
             let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
-            return write_canonical_fields(fields, out);
+            write_canonical_fields(fields, out);
         }
         Value::Number(number) => match whole(number) {
-            Some(whole) => write!(out, "{whole}"),
-            None => write!(out, "{number}"),
+            Some(whole) => write_number(&whole.into(), out),
+            None => write_number(number, out),
         },
-        other => write!(out, "{other}"),
-    };
-    written.expect("text can be written to memory");
+        other => other.write_text(out),
+    }
 }
 
 fn write_canonical_fields<'v>(
     fields: impl IntoIterator<Item = (&'v str, &'v Value)>,
-    out: &mut String,
+    out: &mut Vec<u8>,
 ) {
-    out.push('{');
+    out.push(b'{');
     for (index, (name, value)) in fields.into_iter().enumerate() {
         if index > 0 {
-            out.push(',');
+            out.push(b',');
         }
-        write!(out, "{}:", Value::from(name)).expect("text can be written to memory");
+        write_string(name, out);
+        out.push(b':');
         write_canonical(value, out);
     }
-    out.push('}');
+    out.push(b'}');
 }
 
 fn whole(number: &Number) -> Option<i64> {

@@ -114,7 +114,13 @@ impl fmt::Debug for List {
 
 impl From<Vec<Value>> for List {
     fn from(values: Vec<Value>) -> Self {
-        values.into_iter().collect()
+        Self(values.into())
+    }
+}
+
+impl From<EcoVec<Value>> for List {
+    fn from(values: EcoVec<Value>) -> Self {
+        Self(values)
     }
 }
 

@@ -163,6 +163,9 @@ impl Map {
     pub(super) fn from_fields(mut fields: EcoVec<(Text, Value)>) -> Self {
         if !fields.is_sorted_by(|(one, _), (next, _)| one < next) {
             fields.make_mut().sort_by(|(one, _), (other, _)| one.cmp(other));
+            if fields.is_sorted_by(|(one, _), (next, _)| one < next) {
+                return Self(fields);
+            }
             let mut sorted = Self(EcoVec::with_capacity(fields.len()));
             for (name, value) in fields {
                 sorted.insert(name, value);

@@ -8,6 +8,7 @@ mod list;
 mod macros;
 mod map;
 mod read;
+mod text;
 mod write;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ pub use map::{Entry, Map};
 pub use read::from_value;
 pub use serde_json::Number;
 pub use smol_str::SmolStr as Text;
+pub(crate) use text::{write_number, write_string};
 pub use write::to_value;
 
 #[doc(hidden)]
@@ -284,12 +286,10 @@ impl<I: Index> ops::IndexMut<I> for Value {
 /// Compact JSON; indented with `{:#}`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let written = if f.alternate() {
-            serde_json::to_string_pretty(self)
-        } else {
-            serde_json::to_string(self)
-        };
-        f.write_str(&written.map_err(|_| fmt::Error)?)
+        if f.alternate() {
+            return f.write_str(&serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?);
+        }
+        f.write_str(std::str::from_utf8(&self.to_text()).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -304,7 +304,7 @@ impl std::str::FromStr for Value {
     type Err = serde_json::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        serde_json::from_str(text)
+        Self::from_text(text.as_bytes())
     }
 }
 

@@ -29,12 +29,33 @@ proptest! {
     fn reads_and_writes_what_serde_json_does(theirs in any_json()) {
         let text = theirs.to_string();
         let ours: Value = text.parse().unwrap();
-        prop_assert_eq!(ours.to_string(), text);
+        prop_assert_eq!(ours.to_string(), &*text);
+        prop_assert_eq!(&Value::from_text(format!("{theirs:#}").as_bytes()).unwrap(), &ours);
+        prop_assert_eq!(&serde_json::from_str::<Value>(&text).unwrap(), &ours);
+        prop_assert_eq!(serde_json::to_string(&ours).unwrap(), &*text);
         prop_assert_eq!(format!("{ours:#}"), format!("{theirs:#}"));
         prop_assert_eq!(&to_value(&theirs).unwrap(), &ours);
         prop_assert_eq!(&from_value::<serde_json::Value>(ours.clone()).unwrap(), &theirs);
         prop_assert_eq!(&Value::from(theirs.clone()), &ours);
         prop_assert_eq!(serde_json::Value::from(ours), theirs);
+    }
+
+    /// Also of text that is nearly JSON, or JSON in an unusual spelling.
+    #[test]
+    fn takes_and_refuses_what_serde_json_does(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                ",", ":", "{", "}", "[", "]", "{\"a\":", "\"b\":", "\"a\"", "\"", "\\", "\\u00e9", "\\n", "\n", " ", "\t", "\u{1}", "\u{0}", "é", "long enough", "0", "-", "-0", "01", "1", "12345678901234567", ".", "e", "+", "18446744073709551615", "1.5", "1e400", "true", "nul", "null",
+            ]),
+            0..9,
+        ),
+    ) {
+        let text = parts.concat();
+        for text in [text.clone(), format!("[{text}]"), format!("\"{text}\""), format!("{{\"k\":{text}}}")] {
+            let ours = Value::from_text(text.as_bytes()).map_err(|error| error.to_string());
+            let theirs = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string());
+            prop_assert_eq!(ours, theirs, "{}", text);
+        }
     }
 
     #[test]
@@ -61,6 +82,15 @@ proptest! {
         // A copy from before does not see what was removed.
         prop_assert_eq!(&kept, &read);
     }
+}
+
+#[test]
+fn depth_is_bounded_as_by_serde_json() {
+    for depth in [99, 100, 101, 127, 128, 1000] {
+        let text = "[".repeat(depth) + &"]".repeat(depth);
+        assert_eq!(Value::from_text(text.as_bytes()).is_ok(), depth < 128, "{depth}");
+    }
+    assert!(Value::from_text(b"\"\xff\"").is_err());
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The lane of one cluster: takes Works one by one, delivers those that changed, and writes down
 //! once what came of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use karmada_api::meta::{Condition, find_condition, set_condition};
 use karmada_api::work::WorkStatus;
 use karmada_apimachinery::json;
 use karmada_client::{Api, Object};
-use karmada_runtime::{Action, Controller, ObjectKey, Priority, Queue, RateLimit, Shutdown};
+use karmada_runtime::{
+    Action, Controller, Hashed, ObjectKey, Priority, Queue, RateLimit, Shutdown,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -56,17 +58,38 @@ struct State {
     /// The member while it can be reached.
     site: Option<Arc<Site>>,
     /// Works that are to be delivered, not only looked at.
-    due: BTreeSet<ObjectKey>,
+    due: HashSet<ObjectKey, Hashed>,
     /// Works that wait for the cluster.
     waiting: BTreeSet<ObjectKey>,
-    /// States that were written but have not reached the cache yet.
-    written: BTreeMap<ObjectKey, Written>,
+    /// Which states were written lately.
+    written: HashMap<ObjectKey, Written, Hashed>,
+    /// How many of those are looked through for what is no longer needed.
+    many: usize,
 }
 
 struct Written {
-    status: WorkStatus,
+    /// What was written, until the cache has it.
+    status: Option<Box<WorkStatus>>,
     version: u64,
     at: Instant,
+}
+
+/// Fewer states that were written are not worth looking through.
+const FEW: usize = 64;
+
+impl State {
+    fn note_written(&mut self, work: ObjectKey, status: WorkStatus, version: u64) {
+        if self.written.len() >= self.many.max(FEW) {
+            let is_needed = |written: &Written| {
+                written.status.is_some() || written.at.elapsed() <= REPORT_PAUSE
+            };
+            self.written.retain(|_, written| is_needed(written));
+            self.many = self.written.len() * 2;
+            self.written.shrink_to(self.many);
+        }
+        let written = Written { status: Some(Box::new(status)), version, at: Instant::now() };
+        self.written.insert(work, written);
+    }
 }
 
 impl Lane {
@@ -146,6 +169,15 @@ impl Lane {
         let last = self.state.lock().written.get(&work).map(|written| written.at.elapsed());
         let pause = last.map_or(Duration::ZERO, |ago| REPORT_PAUSE.saturating_sub(ago));
         self.queue.add_after(work, pause);
+    }
+
+    /// Takes in that the cache has this state of a Work: what was written until then need not be kept.
+    pub(super) fn note_cached(&self, key: &ObjectKey, work: &Object) {
+        if let Some(written) = self.state.lock().written.get_mut(key)
+            && work.resource_version().parse().is_ok_and(|version: u64| version >= written.version)
+        {
+            written.status = None;
+        }
     }
 
     /// Goes on with what waited for the cluster.
@@ -303,7 +335,16 @@ impl Lane {
         let mut state = self.state.lock();
         let version: u64 = work.resource_version().parse().unwrap_or(u64::MAX);
         match state.written.get(&ObjectKey::of(work)) {
-            Some(written) if written.version > version => written.status.clone(),
+            Some(Written { version: newer, status, .. }) if *newer > version => match status {
+                Some(status) => WorkStatus::clone(status),
+                None => {
+                    // The cache has it by now.
+                    drop(state);
+                    let cached = self.running.works.cache().get(&ObjectKey::of(work));
+                    let cached = cached.and_then(|cached| works::view(&cached).ok());
+                    cached.map_or_else(|| view.status.clone(), |cached| cached.status.clone())
+                }
+            },
             Some(written) => {
                 // It is kept only to know when it was.
                 if written.at.elapsed() > REPORT_PAUSE {
@@ -338,8 +379,7 @@ impl Lane {
             Ok(answer) => {
                 use karmada_apimachinery::object::ObjectExt;
                 let version = answer.resource_version().parse().unwrap_or_default();
-                let written = Written { status, version, at: Instant::now() };
-                self.state.lock().written.insert(ObjectKey::of(work), written);
+                self.state.lock().note_written(ObjectKey::of(work), status, version);
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),

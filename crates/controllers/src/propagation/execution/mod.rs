@@ -139,6 +139,7 @@ impl Running {
             }
             // Our own writes of the status come back here and mean nothing.
             Change::Applied { old: Some(old), new } => {
+                lane.note_cached(&key, new);
                 if old.meta().generation != new.meta().generation
                     || old.is_being_deleted() != new.is_being_deleted()
                 {

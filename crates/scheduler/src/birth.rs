@@ -196,14 +196,10 @@ impl Scheduler {
     }
 }
 
-/// Keeps the binding as it was decided on, for whoever asks why.
+/// Keeps what the binding was decided from, for whoever asks why.
 fn remember<B: Binding>(lane: &Lane<B>, key: &ObjectKey, snapshot: Weak<Snapshot>) {
-    if let Some(binding) = lane.latest(key) {
-        let mut binding = (*binding).clone();
-        binding.spec_mut().clusters.clear();
-        let (binding, trigger) = (Arc::new(binding), Trigger::PlacementChanged);
-        lane.remember(key, Decided { binding, trigger, snapshot });
-    }
+    let trigger = Trigger::PlacementChanged;
+    lane.remember(key, Decided { binding: None, trigger, snapshot });
 }
 
 impl Placer for SchedulerHandle {

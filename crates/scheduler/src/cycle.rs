@@ -136,7 +136,7 @@ impl Scheduler {
         let Some((outcome, passing)) = decided else { return Ok(Verdict::Done) };
         self.metrics.step("Schedule", began.elapsed());
         let snapshot = Arc::downgrade(&snapshot);
-        lane.remember(key, Decided { binding: binding.clone(), trigger, snapshot });
+        lane.remember(key, Decided { binding: Some(binding.clone()), trigger, snapshot });
         let succeeded = outcome.result.is_ok();
         let written = self.write(lane, key, &binding, trigger, outcome, passing).await;
         // From here on what was written speaks for itself.
@@ -257,7 +257,15 @@ impl Scheduler {
             match lane.decided(key) {
                 Some(decided) => {
                     let snapshot = decided.snapshot.upgrade().unwrap_or(current);
-                    (decided.binding, snapshot, Some(decided.trigger))
+                    let binding = match decided.binding {
+                        Some(binding) => binding,
+                        None => {
+                            let mut binding = (*lane.latest(key)?).clone();
+                            binding.spec_mut().clusters.clear();
+                            Arc::new(binding)
+                        }
+                    };
+                    (binding, snapshot, Some(decided.trigger))
                 }
                 None => (lane.latest(key)?, current, None),
             };

@@ -32,7 +32,8 @@ struct Written<B> {
 
 /// What a decision was made from.
 pub(crate) struct Decided<B> {
-    pub(crate) binding: Arc<B>,
+    /// Nothing for one that was made with its placement: it is what it was then, but for the clusters.
+    pub(crate) binding: Option<Arc<B>>,
     pub(crate) trigger: Trigger,
     /// Old snapshots are not kept alive by decisions.
     pub(crate) snapshot: Weak<Snapshot>,

@@ -400,7 +400,7 @@ mod tests {
     async fn names(queue: &BindingQueue, count: usize) -> Vec<String> {
         let mut names = Vec::new();
         for _ in 0..count {
-            names.push(queue.next().await.unwrap().key.name);
+            names.push(queue.next().await.unwrap().key.name.into());
         }
         names
     }

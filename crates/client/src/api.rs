@@ -19,6 +19,7 @@ use crate::connect::Client;
 use crate::error::{ApiError, Error, Result};
 use crate::object::Object;
 use crate::request::{Query, path};
+use crate::slim;
 use crate::watch::{WatchStream, events, handed_events};
 
 const JSON: &str = "application/json";
@@ -323,7 +324,7 @@ impl Api {
         let request = Request::get(&path).header(header::ACCEPT, accept).body(Body::empty());
         let request = request.map_err(|error| Error::transport(path.as_str(), error))?;
         let bytes = self.client.request_bytes(request).await?;
-        parse_list(&bytes)
+        parse_list(&bytes, self.slim)
             .map_err(|source| Error::Decode { attempt: format!("GET {path}"), source })
     }
 
@@ -361,7 +362,7 @@ impl Api {
         let watched = response.extensions_mut().remove::<Watched>();
         let events = match watched.and_then(|watched| watched.take()) {
             Some(handed) => handed_events(handed, attempt),
-            None => events(response.into_body(), attempt),
+            None => events(response.into_body(), attempt, self.slim),
         };
         Ok(match self.client.warden() {
             Some(warden) => until(events, warden.watch_end()),
@@ -439,14 +440,15 @@ struct PageMeta {
     r#continue: String,
 }
 
-fn parse_list(bytes: &Bytes) -> serde_json::Result<List> {
+fn parse_list(bytes: &Bytes, slim: bool) -> serde_json::Result<List> {
     let page: Page<'_> = serde_json::from_slice(bytes)?;
     // Items of a list leave out their kind; it is the kind of the list without the last word.
     let kind = page.kind.strip_suffix("List").unwrap_or(&page.kind);
     let gvk: Gvk = GroupVersion::parse(&page.api_version).unwrap_or_default().with_kind(kind);
     let items = page.items.unwrap_or_default().into_iter();
     let item = |raw: &RawValue| {
-        let bytes = Bytes::copy_from_slice(raw.get().as_bytes());
+        let text = raw.get().as_bytes();
+        let bytes = if slim { slim::cut(text) } else { Bytes::copy_from_slice(text) };
         Object::from_bytes(bytes, &gvk).map(Arc::new)
     };
     Ok(List {

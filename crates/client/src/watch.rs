@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{ApiError, Error, Result};
 use crate::object::Object;
+use crate::slim;
 
 /// The annotation of the bookmark that ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -73,13 +74,14 @@ fn until_error(events: impl Stream<Item = Result<WatchEvent>> + Send + 'static) 
     ended.boxed()
 }
 
-pub(crate) fn events(body: Body, attempt: String) -> WatchStream {
+/// The events of a body; `slim` leaves the record of who wrote which field out of objects.
+pub(crate) fn events(body: Body, attempt: String, slim: bool) -> WatchStream {
     let broken = attempt.clone();
     let chunks = body
         .into_data_stream()
         .map_err(move |error| Error::transport(format!("{broken}: read events"), error));
     let lines = lines(chunks, attempt.clone());
-    until_error(lines.map(move |line| line.and_then(|line| parse(&line, &attempt))))
+    until_error(lines.map(move |line| line.and_then(|line| parse(&line, &attempt, slim))))
 }
 
 fn lines(
@@ -114,7 +116,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-fn parse(line: &Bytes, attempt: &str) -> Result<WatchEvent> {
+fn parse(line: &Bytes, attempt: &str, slim: bool) -> Result<WatchEvent> {
     let failed = |source| Error::Decode { attempt: attempt.to_owned(), source };
     let Line { r#type, object } = serde_json::from_slice(line).map_err(failed)?;
     let text = object.get().as_bytes();
@@ -123,7 +125,7 @@ fn parse(line: &Bytes, attempt: &str) -> Result<WatchEvent> {
         return Err(Error::Api(Box::new(ApiError::from_status(&status, 500))));
     }
     // The buffer of the line may be much larger than the object.
-    let bytes = Bytes::copy_from_slice(text);
+    let bytes = if slim { slim::cut(text) } else { Bytes::copy_from_slice(text) };
     let object = Arc::new(Object::from_bytes(bytes, &Gvk::default()).map_err(failed)?);
     Ok(match r#type {
         "ADDED" => WatchEvent::Added(object),
@@ -152,7 +154,7 @@ mod tests {
         let chunks = chunks.iter().map(|chunk| Ok(Bytes::copy_from_slice(chunk.as_bytes())));
         let chunks: Vec<Result<Bytes>> = chunks.collect();
         let lines = lines(stream::iter(chunks), "watch".into());
-        let text = |line: Result<Bytes>| match line.and_then(|line| parse(&line, "watch")) {
+        let text = |line: Result<Bytes>| match line.and_then(|line| parse(&line, "watch", true)) {
             Ok(WatchEvent::Added(object)) => format!("added {}", object.name()),
             Ok(WatchEvent::Bookmark { resource_version, initial_events_end }) => {
                 format!("bookmark {resource_version} {initial_events_end}")

@@ -29,6 +29,8 @@ pub struct InformerSpec {
     /// Follows the metadata alone and keeps what ownership is read from: names, uid, owners,
     /// finalizers, the time of deletion.
     pub metadata_only: bool,
+    /// Leaves the record of who wrote which field out of what servers of other processes tell.
+    pub slim: bool,
 }
 
 impl InformerSpec {
@@ -39,6 +41,7 @@ impl InformerSpec {
             label_selector: String::new(),
             field_selector: String::new(),
             metadata_only: false,
+            slim: false,
         }
     }
 
@@ -54,6 +57,11 @@ impl InformerSpec {
 
     pub fn with_fields(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = selector.into();
+        self
+    }
+
+    pub fn slim(mut self) -> Self {
+        self.slim = true;
         self
     }
 

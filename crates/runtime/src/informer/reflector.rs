@@ -55,6 +55,9 @@ pub(super) async fn run(client: Client, informer: Arc<Informer>, wary: bool) {
     if spec.metadata_only {
         api = api.metadata_only();
     }
+    if spec.slim {
+        api = api.slim();
+    }
     let name = format!("{} {}", spec.gvr, spec.namespace);
     let backoff = Backoff::new(PAUSE, LONGEST_PAUSE, &name);
     let reflector =

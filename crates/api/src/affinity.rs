@@ -1,6 +1,6 @@
 //! Which clusters an affinity selects.
 
-use karmada_apimachinery::selector::{LabelSelector, Operator, Requirement};
+use karmada_apimachinery::selector::{LabelSelector, Labelled, Operator, Requirement};
 
 use crate::core::{NodeSelectorOperator, NodeSelectorRequirement};
 use crate::meta::{self, LabelSelectorOperator, Labels};
@@ -49,19 +49,21 @@ impl ClusterAffinity {
 
 impl meta::LabelSelector {
     /// Whether the labels fulfil all requirements; an invalid requirement is never fulfilled.
-    pub fn matches(&self, labels: &Labels) -> bool {
-        let exact = self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value));
+    pub fn matches(&self, labels: &(impl Labelled + ?Sized)) -> bool {
+        let mut wanted = self.match_labels.iter();
+        let exact = wanted.all(|(key, value)| labels.label(key) == Some(value));
         exact && self.match_expressions.iter().all(|requirement| requirement.matches(labels))
     }
 }
 
 impl meta::LabelSelectorRequirement {
-    fn matches(&self, labels: &Labels) -> bool {
-        let value = labels.get(&self.key);
+    fn matches(&self, labels: &(impl Labelled + ?Sized)) -> bool {
+        let value = labels.label(&self.key);
+        let is_listed = |value: &str| self.values.iter().any(|listed| listed == value);
         match self.operator {
-            LabelSelectorOperator::In => value.is_some_and(|value| self.values.contains(value)),
+            LabelSelectorOperator::In => value.is_some_and(is_listed),
             LabelSelectorOperator::NotIn => {
-                !self.values.is_empty() && value.is_none_or(|value| !self.values.contains(value))
+                !self.values.is_empty() && !value.is_some_and(is_listed)
             }
             LabelSelectorOperator::Exists => value.is_some() && self.values.is_empty(),
             LabelSelectorOperator::DoesNotExist => value.is_none() && self.values.is_empty(),

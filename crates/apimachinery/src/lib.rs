@@ -13,6 +13,7 @@ pub mod managed;
 pub mod names;
 pub mod object;
 pub mod openapi;
+pub mod pairs;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

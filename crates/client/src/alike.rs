@@ -1,26 +1,32 @@
 //! What many objects have in common, such as the labels and the owner of the pods of one template, is
 //! kept once for all of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use karmada_apimachinery::gvk::Gvk;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_handover::Seen;
 use parking_lot::RwLock;
 
 use crate::object::OwnerReference;
 
-pub(crate) type Labels = Arc<BTreeMap<String, String>>;
 pub(crate) type Owners = Arc<[OwnerReference]>;
+pub(crate) type Finalizers = Arc<[String]>;
 
-pub(crate) fn no_labels() -> Labels {
-    static NONE: LazyLock<Labels> = LazyLock::new(Labels::default);
+pub(crate) fn labels(labels: Pairs) -> Pairs {
+    static SEEN: LazyLock<Seen<str>> = LazyLock::new(Seen::default);
+    labels.shared(|text| SEEN.share_text(text))
+}
+
+pub(crate) fn no_finalizers() -> Finalizers {
+    static NONE: LazyLock<Finalizers> = LazyLock::new(Finalizers::default);
     NONE.clone()
 }
 
-pub(crate) fn labels(labels: BTreeMap<String, String>) -> Labels {
-    static SEEN: LazyLock<Seen<BTreeMap<String, String>>> = LazyLock::new(Seen::default);
-    if labels.is_empty() { no_labels() } else { SEEN.share(labels) }
+pub(crate) fn finalizers(finalizers: Vec<String>) -> Finalizers {
+    static SEEN: LazyLock<Seen<[String]>> = LazyLock::new(Seen::default);
+    if finalizers.is_empty() { no_finalizers() } else { SEEN.share_list(finalizers) }
 }
 
 pub(crate) fn no_owners() -> Owners {

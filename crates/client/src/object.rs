@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,12 +11,14 @@ use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectMutExt;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_apimachinery::readable::Readable;
+use karmada_apimachinery::value::Text;
 use karmada_handover::Shown;
 use serde::Deserialize;
 use serde::de::{self, IgnoredAny};
 
-use crate::alike::{self, Labels, Owners};
+use crate::alike::{self, Finalizers, Owners};
 use crate::slim;
 
 /// Reference to an owner in `metadata.ownerReferences`.
@@ -36,45 +37,52 @@ pub struct OwnerReference {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
-    pub name: String,
-    pub namespace: String,
-    pub uid: String,
-    pub resource_version: String,
+    pub name: Text,
+    pub namespace: Text,
+    pub uid: Text,
+    pub resource_version: Text,
     pub generation: i64,
     /// Shared with other objects that have the same.
     #[serde(deserialize_with = "read_labels")]
-    pub labels: Arc<BTreeMap<String, String>>,
-    #[serde(deserialize_with = "or_default")]
-    pub annotations: BTreeMap<String, String>,
+    pub labels: Pairs,
+    pub annotations: Pairs,
     /// Shared with other objects that have the same.
     #[serde(deserialize_with = "read_owners")]
     pub owner_references: Arc<[OwnerReference]>,
-    #[serde(deserialize_with = "or_default")]
-    pub finalizers: Vec<String>,
-    pub creation_timestamp: Option<String>,
-    pub deletion_timestamp: Option<String>,
+    /// Shared with other objects that have the same.
+    #[serde(deserialize_with = "read_finalizers")]
+    pub finalizers: Arc<[String]>,
+    pub creation_timestamp: Option<Text>,
+    pub deletion_timestamp: Option<Text>,
 }
 
 impl Default for Meta {
     fn default() -> Self {
         Self {
-            name: String::new(),
-            namespace: String::new(),
-            uid: String::new(),
-            resource_version: String::new(),
+            name: Text::default(),
+            namespace: Text::default(),
+            uid: Text::default(),
+            resource_version: Text::default(),
             generation: 0,
-            labels: alike::no_labels(),
-            annotations: BTreeMap::new(),
+            labels: Pairs::default(),
+            annotations: Pairs::default(),
             owner_references: alike::no_owners(),
-            finalizers: Vec::new(),
+            finalizers: alike::no_finalizers(),
             creation_timestamp: None,
             deletion_timestamp: None,
         }
     }
 }
 
-fn read_labels<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
-    or_default(deserializer).map(alike::labels)
+fn read_labels<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+    Pairs::deserialize(deserializer).map(alike::labels)
+}
+
+fn read_finalizers<'de, D>(deserializer: D) -> Result<Finalizers, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    or_default(deserializer).map(alike::finalizers)
 }
 
 fn read_owners<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Owners, D::Error> {
@@ -175,7 +183,7 @@ impl Object {
         }
         let places = Places::of(&**shown).ok_or_else(|| de::Error::custom("no metadata"))?;
         let (gvk, mut meta) = read_head(shown.text(), &places, shown.metadata_end())?;
-        meta.resource_version = shown.revision().to_string();
+        meta.resource_version = shown.revision().to_string().into();
         let object = Arc::new(Self {
             gvk,
             meta,
@@ -198,8 +206,7 @@ impl Object {
             Ok(own) => (own.gvk, own.meta),
             Err(shared) => (shared.gvk.clone(), shared.meta.clone()),
         };
-        (meta.annotations, meta.creation_timestamp) = Default::default();
-        meta.labels = alike::no_labels();
+        (meta.labels, meta.annotations, meta.creation_timestamp) = Default::default();
         let (bytes, places) = (Bytes::new(), None);
         Arc::new(Self { gvk, meta, bytes, places, parsed: OnceLock::new() })
     }
@@ -287,12 +294,16 @@ impl Object {
     }
 
     /// Reads the object as a type of its own. The first type asked for is kept, so that asking
-    /// again costs nothing; other types are read anew every time.
+    /// again costs nothing; other types are read anew every time. The record of who wrote which field may
+    /// be left out: writing the object without it leaves it as it is.
     pub fn typed<T: Readable>(&self) -> serde_json::Result<Arc<T>> {
         if let Some(kept) = self.parsed.get().and_then(|kept| kept.clone().downcast().ok()) {
             return Ok(kept);
         }
-        let parsed = Arc::new(self.read::<T>()?);
+        let parsed: Arc<T> = Arc::new(match &self.places {
+            None => self.read()?,
+            Some(places) => self.read_stamped(places, places.record.clone())?,
+        });
         // Whoever was faster keeps its own.
         drop(self.parsed.set(parsed.clone()));
         Ok(parsed)

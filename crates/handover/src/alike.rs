@@ -50,6 +50,13 @@ impl<T: Hash + Eq> Seen<[T]> {
     }
 }
 
+impl Seen<str> {
+    /// The text as others have it already, or as it is.
+    pub fn share_text(&self, text: Arc<str>) -> Arc<str> {
+        self.share_with(text, |text| text, |text| text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +71,9 @@ mod tests {
         let (one, same) = (seen.share_list(vec![1, 2]), seen.share_list(vec![1, 2]));
         assert!(Arc::ptr_eq(&one, &same));
         assert_eq!(*seen.share_list(vec![2, 1]), [2, 1]);
+        let seen = Seen::default();
+        let (one, same) = (seen.share_text("a".into()), seen.share_text("a".into()));
+        assert!(Arc::ptr_eq(&one, &same));
     }
 
     #[test]

@@ -91,13 +91,13 @@ pub(super) fn start(plane: &Plane) {
 
 fn account_key(secret: &Object) -> Option<ObjectKey> {
     let name = secret.meta().annotations.get(ACCOUNT_NAME)?;
-    Some(ObjectKey::new(secret.namespace(), name.as_str()))
+    Some(ObjectKey::new(secret.namespace(), name))
 }
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(secret) = ctx.tokens.cache().get(&key) else { return Ok(Action::AwaitChange) };
     let Some(account) = account_key(&secret) else { return Ok(Action::AwaitChange) };
-    let uid = secret.meta().annotations.get(ACCOUNT_UID).map(String::as_str);
+    let uid = secret.meta().annotations.get(ACCOUNT_UID);
     let Some(account) = find_account(&ctx, account, uid).await? else {
         return delete_token(&ctx, &key, &secret).await;
     };

@@ -169,8 +169,8 @@ impl Shelf {
         let mut sets = vec![&self.by_kind, &self.by_expression];
         sets.extend(self.by_name.get(object.name));
         if !self.by_label.is_empty() {
-            let labels = object.labels.iter();
-            let own = labels.filter_map(|(k, v)| self.by_label.get(&(k.clone(), v.clone())));
+            let labels = object.labels.labels();
+            let own = labels.filter_map(|(k, v)| self.by_label.get(&(k.to_owned(), v.to_owned())));
             sets.extend(own);
         }
         sets

@@ -6,6 +6,7 @@ use karmada_api::meta::Labels;
 use karmada_api::policy::ResourceSelector;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::selector::Labelled;
 
 /// How an object was picked; the more precise, the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +37,7 @@ pub struct Head<'a> {
     pub kind: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
-    pub labels: Cow<'a, Labels>,
+    pub labels: &'a dyn Labelled,
 }
 
 impl<'a> Head<'a> {
@@ -46,7 +47,10 @@ impl<'a> Head<'a> {
             kind: object.kind(),
             namespace: object.namespace(),
             name: object.name(),
-            labels: Cow::Owned(labels_of(object)),
+            labels: match object.map_at(&["metadata", "labels"]) {
+                Some(labels) => labels,
+                None => &(),
+            },
         }
     }
 }
@@ -63,7 +67,7 @@ pub fn picks(selector: &ResourceSelector, object: &Head<'_>) -> Option<Precision
         return (selector.name == object.name).then_some(Precision::Name);
     }
     let Some(labels) = &selector.label_selector else { return Some(Precision::Kind) };
-    labels.matches(&object.labels).then_some(Precision::Labels)
+    labels.matches(object.labels).then_some(Precision::Labels)
 }
 
 /// Returns the most precise way in which any of the selectors picks the object.

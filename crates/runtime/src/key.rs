@@ -27,7 +27,8 @@ impl ObjectKey {
     }
 
     pub fn of(object: &Object) -> Self {
-        Self::new(object.namespace(), object.name())
+        let meta = object.meta();
+        Self { namespace: meta.namespace.clone(), name: meta.name.clone() }
     }
 
     pub fn of_value(object: &Value) -> Self {

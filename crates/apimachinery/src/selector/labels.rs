@@ -124,8 +124,8 @@ impl LabelSelector {
         self.matches(object.at(&["metadata", "labels"]))
     }
 
-    pub fn matches_map(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.matches_with(|key| labels.get(key).map(String::as_str))
+    pub fn matches_map(&self, labels: &(impl Labelled + ?Sized)) -> bool {
+        self.matches_with(|key| labels.label(key))
     }
 
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
@@ -139,6 +139,45 @@ impl LabelSelector {
             (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => Some(value),
             _ => None,
         }
+    }
+}
+
+/// Labels in any form.
+pub trait Labelled: fmt::Debug + Send + Sync {
+    fn label(&self, name: &str) -> Option<&str>;
+
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_>;
+}
+
+impl Labelled for BTreeMap<String, String> {
+    fn label(&self, name: &str) -> Option<&str> {
+        self.get(name).map(String::as_str)
+    }
+
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(self.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+    }
+}
+
+/// Values that are no strings do not count.
+impl Labelled for Map {
+    fn label(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_str()
+    }
+
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(self.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))))
+    }
+}
+
+/// No labels at all.
+impl Labelled for () {
+    fn label(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn labels(&self) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
+        Box::new(std::iter::empty())
     }
 }
 

@@ -6,7 +6,7 @@ mod label_parser;
 mod labels;
 
 pub use fields::{FieldSelector, FieldTerm};
-pub use labels::{LabelSelector, Operator, Requirement, validate_label_selector};
+pub use labels::{LabelSelector, Labelled, Operator, Requirement, validate_label_selector};
 
 /// Text that is no selector; the message is Kubernetes'.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -90,12 +90,13 @@ pub(crate) fn start(context: &Context) {
     let bindings = context.informers.all(&gvr());
     bindings.cache().add_index(BY_DEPENDENCY, |binding| {
         let text = binding.meta().annotations.get(annotations::DEPENDENCIES);
-        let named = text.map(|text| dependencies::from_annotation(text)).unwrap_or_default();
+        let named = text.map(dependencies::from_annotation).unwrap_or_default();
         named.iter().map(|dependency| term(dependency, &dependency.name)).collect()
     });
     bindings.cache().add_index(BY_REQUIRER, |binding| {
         let marks = binding.meta().labels.keys();
-        marks.filter(|mark| mark.starts_with(labels::DEPENDED_BY_PREFIX)).cloned().collect()
+        let marks = marks.filter(|mark| mark.starts_with(labels::DEPENDED_BY_PREFIX));
+        marks.map(str::to_owned).collect()
     });
     let ctx = Arc::new(Ctx {
         client: context.client.clone(),
@@ -176,7 +177,7 @@ impl Ctx {
         };
         let picked = by_labels.into_iter().filter(|binding| {
             let text = binding.meta().annotations.get(annotations::DEPENDENCIES);
-            let named = text.map(|text| dependencies::from_annotation(text)).unwrap_or_default();
+            let named = text.map(dependencies::from_annotation).unwrap_or_default();
             [old, Some(&**object)].into_iter().flatten().any(|object| {
                 let value = object.value();
                 named.iter().any(|dependency| dependencies::names_object(dependency, &value))
@@ -289,15 +290,16 @@ impl Ctx {
         let api = self.api(binding.namespace());
         let mut meta = binding.meta().clone();
         for _ in 0..RETRIES {
-            let is_recorded = meta.annotations.get(annotations::DEPENDENCIES) == Some(&text);
+            let is_recorded = meta.annotations.get(annotations::DEPENDENCIES) == Some(&*text);
             let is_held = meta.finalizers.iter().any(|finalizer| finalizer == ours);
             if is_recorded && is_held {
                 return Ok(false);
             }
             let mut patch = json!({"metadata": {"annotations": {annotations::DEPENDENCIES: text}}});
             if !is_held {
-                meta.finalizers.push(ours.to_owned());
-                patch["metadata"]["finalizers"] = json!(meta.finalizers);
+                let all: Vec<_> =
+                    meta.finalizers.iter().map(String::as_str).chain([ours]).collect();
+                patch["metadata"]["finalizers"] = json!(all);
                 // The version makes sure that no finalizer added meanwhile is lost.
                 patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
             }

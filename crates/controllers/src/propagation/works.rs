@@ -37,7 +37,7 @@ pub(crate) fn informer(manager: &Manager) -> Arc<Informer> {
         let labels = &work.meta().labels;
         let ids =
             [labels::RESOURCE_BINDING_PERMANENT_ID, labels::CLUSTER_RESOURCE_BINDING_PERMANENT_ID];
-        ids.iter().filter_map(|id| labels.get(*id).cloned()).collect()
+        ids.iter().filter_map(|id| labels.get(id)).map(str::to_owned).collect()
     });
     works
 }

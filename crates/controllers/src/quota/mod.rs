@@ -43,7 +43,7 @@ fn quota_of(work: &Object) -> Option<ObjectKey> {
     let labels = &work.meta().labels;
     let namespace = labels.get(labels::FEDERATED_RESOURCE_QUOTA_NAMESPACE)?;
     let name = labels.get(labels::FEDERATED_RESOURCE_QUOTA_NAME)?;
-    Some(ObjectKey::new(namespace.as_str(), name.as_str()))
+    Some(ObjectKey::new(namespace, name))
 }
 
 /// Writes what differs, unless the quota changed since it was read.

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
+use karmada_apimachinery::value::Text;
 use karmada_client::{Meta, Object, OwnerReference};
 
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
@@ -40,9 +41,9 @@ impl Deletion {
 pub(super) struct Node {
     pub(super) gvr: Arc<Gvr>,
     pub(super) kind: Arc<str>,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: Arc<str>,
+    pub(super) namespace: Text,
+    pub(super) name: Text,
+    pub(super) uid: Text,
     pub(super) owners: Arc<[OwnerReference]>,
     pub(super) deletion: Deletion,
 }
@@ -55,7 +56,7 @@ impl Node {
             kind: kind.clone(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
-            uid: meta.uid.as_str().into(),
+            uid: meta.uid.clone(),
             owners: meta.owner_references.clone(),
             deletion: Deletion::of(meta),
         }
@@ -88,9 +89,45 @@ impl Node {
 
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    nodes: HashMap<Arc<str>, Arc<Node>>,
+    nodes: HashMap<Text, Arc<Node>>,
     /// By the uid of the owner, which need not be known itself.
-    dependents: HashMap<String, BTreeSet<Arc<str>>>,
+    dependents: HashMap<Text, Uids>,
+}
+
+/// Objects that depend on the same one; mostly it is one.
+#[derive(Debug)]
+enum Uids {
+    One(Text),
+    Many(BTreeSet<Text>),
+}
+
+impl Uids {
+    fn insert(&mut self, uid: &Text) {
+        match self {
+            Self::One(other) if other == uid => {}
+            Self::One(other) => *self = Self::Many([std::mem::take(other), uid.clone()].into()),
+            Self::Many(all) => drop(all.insert(uid.clone())),
+        }
+    }
+
+    /// Returns whether any are left.
+    fn remove(&mut self, uid: &str) -> bool {
+        match self {
+            Self::One(other) => other != uid,
+            Self::Many(all) => {
+                all.remove(uid);
+                !all.is_empty()
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Text> {
+        let (one, many) = match self {
+            Self::One(uid) => (Some(uid), None),
+            Self::Many(all) => (None, Some(all)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
 }
 
 impl Graph {
@@ -99,22 +136,22 @@ impl Graph {
     }
 
     pub(super) fn dependents(&self, uid: &str) -> Vec<Arc<Node>> {
-        let uids = self.dependents.get(uid).into_iter().flatten();
+        let uids = self.dependents.get(uid).into_iter().flat_map(Uids::iter);
         uids.filter_map(|uid| self.get(uid)).collect()
     }
 
     fn uids_below(&self, uid: &str) -> impl Iterator<Item = String> {
-        self.dependents.get(uid).into_iter().flatten().map(|uid| uid.to_string())
+        self.dependents.get(uid).into_iter().flat_map(Uids::iter).map(ToString::to_string)
     }
 
     pub(super) fn has_dependents(&self, uid: &str) -> bool {
-        self.dependents.get(uid).is_some_and(|dependents| !dependents.is_empty())
+        self.dependents.contains_key(uid)
     }
 
     /// Whether a state of an object says nothing new: most changes of objects are none of their owners.
     pub(super) fn knows(&self, object: &Object) -> bool {
         let meta = object.meta();
-        self.nodes.get(meta.uid.as_str()).is_some_and(|known| {
+        self.nodes.get(&meta.uid).is_some_and(|known| {
             known.owners == meta.owner_references
                 && known.deletion == Deletion::of(meta)
                 && known.name == meta.name
@@ -133,11 +170,11 @@ impl Graph {
             }
         }
         for reference in node.owners.iter() {
-            match self.dependents.get_mut(&reference.uid) {
-                Some(dependents) => drop(dependents.insert(node.uid.clone())),
+            match self.dependents.get_mut(reference.uid.as_str()) {
+                Some(dependents) => dependents.insert(&node.uid),
                 None => {
-                    let first = BTreeSet::from([node.uid.clone()]);
-                    self.dependents.insert(reference.uid.clone(), first);
+                    let first = Uids::One(node.uid.clone());
+                    self.dependents.insert(reference.uid.as_str().into(), first);
                 }
             }
         }
@@ -187,11 +224,8 @@ impl Graph {
     }
 
     fn unlink(&mut self, owner: &str, dependent: &str) {
-        if let Some(dependents) = self.dependents.get_mut(owner) {
-            dependents.remove(dependent);
-            if dependents.is_empty() {
-                self.dependents.remove(owner);
-            }
+        if self.dependents.get_mut(owner).is_some_and(|dependents| !dependents.remove(dependent)) {
+            self.dependents.remove(owner);
         }
     }
 }

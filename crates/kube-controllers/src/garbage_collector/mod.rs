@@ -247,8 +247,8 @@ impl Ctx {
         let about = ObjectReference {
             api_version: node.gvk().api_version(),
             kind: node.kind.to_string(),
-            namespace: namespace.clone(),
-            name: node.name.clone(),
+            namespace: namespace.to_string(),
+            name: node.name.to_string(),
             uid: node.uid.to_string(),
             resource_version: String::new(),
         };

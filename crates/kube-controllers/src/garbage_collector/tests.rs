@@ -1,6 +1,7 @@
 //! The graph and the decision, without a server.
 
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::value::Text;
 use karmada_client::{Meta, OwnerReference, Propagation};
 
 use super::decide::{Dependents, Owner, Plan, plan};
@@ -51,7 +52,7 @@ fn changes_say_who_has_to_be_looked_at() {
 fn a_reference_means_an_object_only_within_reach() {
     let owner = node("a", &[], Deletion::None);
     let mut cluster_wide = owner.clone();
-    cluster_wide.namespace.clear();
+    cluster_wide.namespace = Text::default();
     let good = reference("a", true);
     let renamed = OwnerReference { name: "b".into(), ..good.clone() };
     let other_kind = OwnerReference { kind: "Job".into(), ..good.clone() };
@@ -97,7 +98,7 @@ fn an_object_goes_only_when_no_owner_is_left() {
     for (finalizer, propagation) in
         [("orphan", Propagation::Orphan), ("foregroundDeletion", Propagation::Foreground)]
     {
-        let meta = Meta { finalizers: vec![finalizer.into()], ..Meta::default() };
+        let meta = Meta { finalizers: [finalizer.into()].into(), ..Meta::default() };
         let owners = [(reference("a", true), Dangling)];
         assert_eq!(plan(&meta, &owners, Dependents::None), Plan::Delete(propagation));
     }

@@ -153,7 +153,7 @@ async fn try_empty(
     }
     progress.remaining.insert(resource.gvr.group_resource(), left.len());
     let mut held = false;
-    for finalizer in left.iter().flat_map(|object| &object.meta().finalizers) {
+    for finalizer in left.iter().flat_map(|object| &*object.meta().finalizers) {
         held = true;
         *progress.finalizers.entry(finalizer.clone()).or_default() += 1;
     }

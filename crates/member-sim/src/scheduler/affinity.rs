@@ -1,10 +1,11 @@
 //! Where a pod wants to be or must not be: by labels of nodes, by taints, and by the pods that are
 //! there already.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_apimachinery::selector::LabelSelector;
 
 use super::ledger::{Node, Placed, Wanted};
@@ -13,7 +14,7 @@ use super::ledger::{Node, Placed, Wanted};
 pub(super) fn matches_node(pod: &Value, node: &Node) -> bool {
     let wanted = pod.map_at(&["spec", "nodeSelector"]).into_iter().flatten();
     for (key, value) in wanted {
-        if node.labels.get(key.as_str()).map(String::as_str) != value.as_str() {
+        if node.labels.get(key.as_str()) != value.as_str() {
             return false;
         }
     }
@@ -39,7 +40,7 @@ fn matches_term(term: &Value, node: &Node) -> bool {
     }
     let by_label = |rule: &Value| {
         let key = rule.str_at(&["key"]).unwrap_or_default();
-        holds(rule, node.labels.get(key).map(String::as_str))
+        holds(rule, node.labels.get(key))
     };
     let by_field = |rule: &Value| {
         rule.str_at(&["key"]) == Some("metadata.name") && holds(rule, Some(&node.name))
@@ -98,12 +99,7 @@ pub(super) fn required_terms<'a>(pod: &'a Value, kind: &str) -> &'a [Value] {
     pod.list_at(&["spec", "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"])
 }
 
-fn selects(
-    term: &Value,
-    own_namespace: &str,
-    namespace: &str,
-    labels: &BTreeMap<String, String>,
-) -> bool {
+fn selects(term: &Value, own_namespace: &str, namespace: &str, labels: &Pairs) -> bool {
     let namespaces = term.list_at(&["namespaces"]);
     // A selector of namespaces is taken to select all: their labels are not kept here.
     let anywhere = term.at(&["namespaceSelector"]).is_some_and(|selector| !selector.is_null());
@@ -202,7 +198,8 @@ impl Constraint {
             let own =
                 |pod: &&Placed| selects(rule, wanted.namespace, &pod.key.namespace, &pod.labels);
             let here = node.pods.values().filter(own).count();
-            *counts.entry(domain.clone()).or_default() += i64::try_from(here).unwrap_or(i64::MAX);
+            *counts.entry(domain.to_owned()).or_default() +=
+                i64::try_from(here).unwrap_or(i64::MAX);
         }
         let least_domains = rule.i64_at(&["minDomains"]).unwrap_or(1);
         let few = i64::try_from(counts.len()).unwrap_or_default() < least_domains;

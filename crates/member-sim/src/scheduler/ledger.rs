@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_client::Object;
 use karmada_runtime::ObjectKey;
 
@@ -28,7 +29,7 @@ pub(super) struct Node {
     /// Pods may be seen before their node is.
     pub(super) known: bool,
     pub(super) name: Arc<str>,
-    pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) labels: Pairs,
     pub(super) taints: Vec<Value>,
     pub(super) unschedulable: bool,
     pub(super) allocatable: Amounts,
@@ -46,7 +47,7 @@ pub(super) struct Placed {
     pub(super) key: ObjectKey,
     /// It leaves already.
     pub(super) terminating: bool,
-    pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) labels: Pairs,
     pub(super) requests: Arc<Amounts>,
     pub(super) priority: i64,
     pub(super) host_ports: Vec<(String, i64)>,
@@ -269,7 +270,7 @@ pub(super) struct Wanted<'a> {
     pub(super) uid: &'a str,
     pub(super) pod: &'a Value,
     pub(super) namespace: &'a str,
-    pub(super) labels: &'a BTreeMap<String, String>,
+    pub(super) labels: &'a Pairs,
     pub(super) requests: Amounts,
     pub(super) priority: i64,
     pub(super) host_ports: Vec<(String, i64)>,

@@ -75,11 +75,11 @@ impl Pod {
     }
 
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        self.object.meta().labels.get(key).map(String::as_str)
+        self.object.meta().labels.get(key)
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
-        self.object.meta().annotations.get(key).map(String::as_str)
+        self.object.meta().annotations.get(key)
     }
 
     pub(crate) fn is_terminating(&self) -> bool {

@@ -128,9 +128,10 @@ async fn going_back_reuses_the_old_replica_set_with_a_new_revision() {
     assert_eq!(sets.items.len(), 2);
     let web = rolled_out(&member, "web").await;
     assert_eq!(web.annotation("deployment.kubernetes.io/revision"), Some("3"));
-    let history = sets.items.iter().filter_map(|set| {
-        set.meta().annotations.get("deployment.kubernetes.io/revision-history").cloned()
-    });
+    let history = sets
+        .items
+        .iter()
+        .filter_map(|set| set.meta().annotations.get("deployment.kubernetes.io/revision-history"));
     assert_eq!(history.collect::<Vec<_>>(), ["1"]);
     member.stop().await;
 }

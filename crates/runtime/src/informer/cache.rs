@@ -194,7 +194,7 @@ mod tests {
     fn indexes_follow_changes_and_may_come_late() {
         let cache = Cache::default();
         cache.apply(object("x", "a", "web"));
-        cache.add_index("app", |object| object.meta().labels.values().cloned().collect());
+        cache.add_index("app", |object| object.meta().labels.values().map(str::to_owned).collect());
         cache.apply(object("x", "b", "web"));
         cache.apply(object("y", "c", "db"));
         assert_eq!(names(&cache.by_index("app", "web")), ["x/a", "x/b"]);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn lists_are_in_order_however_the_objects_came_and_went() {
         let cache = Cache::default();
-        cache.add_index("app", |object| object.meta().labels.values().cloned().collect());
+        cache.add_index("app", |object| object.meta().labels.values().map(str::to_owned).collect());
         let mut expected = std::collections::BTreeSet::new();
         // Numbers that neither rise nor repeat in short runs.
         for n in 0..500_u32 {

@@ -143,13 +143,16 @@ impl<B: Binding> Wake<B> {
         let by_labels = |selector: &ResourceSelector| {
             selector.name.is_empty() && selector.label_selector.is_some()
         };
-        let labels = template.as_ref().map(|template| &*template.meta().labels);
+        let labels = template.as_ref().map(|template| &template.meta().labels);
         let head = Head {
             api_version: Cow::Borrowed(&resource.api_version),
             kind: &resource.kind,
             namespace: &resource.namespace,
             name: &resource.name,
-            labels: labels.map_or_else(Cow::default, Cow::Borrowed),
+            labels: match labels {
+                Some(labels) => labels,
+                None => &(),
+            },
         };
         selectors.iter().any(|selector| {
             if labels.is_none() && by_labels(selector) {

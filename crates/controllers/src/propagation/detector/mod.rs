@@ -167,16 +167,13 @@ fn head(object: &Object) -> Head<'_> {
         kind: &object.gvk().kind,
         namespace: object.namespace(),
         name: object.name(),
-        labels: Cow::Borrowed(&object.meta().labels),
+        labels: &object.meta().labels,
     }
 }
 
 fn holder(object: &Object) -> Option<Holder> {
     let meta = object.meta();
-    claim::find_holder(
-        |key| meta.labels.get(key).map(String::as_str),
-        |key| meta.annotations.get(key).map(String::as_str),
-    )
+    claim::find_holder(|key| meta.labels.get(key), |key| meta.annotations.get(key))
 }
 
 /// Starts the detector.

@@ -2,7 +2,7 @@
 //! bring it into line.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,13 @@ use karmada_api::{annotations, labels};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::pairs::Pairs;
+use karmada_apimachinery::value::Text;
 use karmada_client::{Api, Meta, Object};
 use karmada_interpreter::{Interpreter, Operation};
 use karmada_propagation::delivery::{Delivery, DeliveryError, NotManaged, deliver};
 use karmada_runtime::{
-    Change, Informer, InformerSpec, ObjectKey, ObjectReference, Priority, Subscription,
+    Change, Hashed, Informer, InformerSpec, ObjectKey, ObjectReference, Priority, Subscription,
 };
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -111,14 +113,39 @@ impl Delivered {
 #[derive(Debug, Clone, PartialEq)]
 struct Record {
     manifest: u64,
-    version: String,
-    uid: String,
+    version: Text,
+    uid: Text,
     generation: i64,
     marks: u64,
 }
 
+/// The records of all objects in the member, by resource.
+#[derive(Default)]
+struct Records(BTreeMap<Arc<Gvr>, HashMap<ObjectKey, Record, Hashed>>);
+
+impl Records {
+    fn get(&self, gvr: &Gvr, key: &ObjectKey) -> Option<&Record> {
+        self.0.get(gvr)?.get(key)
+    }
+
+    fn insert(&mut self, (gvr, key): Place, record: Record) {
+        self.0.entry(gvr).or_default().insert(key, record);
+    }
+
+    fn remove(&mut self, gvr: &Gvr, key: &ObjectKey) {
+        if let Some(of_kind) = self.0.get_mut(gvr) {
+            of_kind.remove(key);
+        }
+    }
+
+    fn keys(&self, gvr: &Gvr) -> impl Iterator<Item = &ObjectKey> {
+        self.0.get(gvr).into_iter().flat_map(HashMap::keys)
+    }
+}
+
 /// The objects of one resource that carry our mark.
 struct Followed {
+    gvr: Arc<Gvr>,
     informer: Arc<Informer>,
     /// Set once the cache can be trusted, or was waited for long enough.
     open: AtomicBool,
@@ -127,14 +154,14 @@ struct Followed {
 }
 
 /// An object in the member.
-type Place = (Gvr, ObjectKey);
+type Place = (Arc<Gvr>, ObjectKey);
 
 pub(super) struct Site {
     pub(super) member: Arc<Member>,
     followed: Mutex<BTreeMap<Gvr, Arc<Followed>>>,
-    records: Mutex<BTreeMap<Place, Record>>,
+    records: Mutex<Records>,
     /// Objects that are being sent, and the versions of them that came back before the answer did.
-    sending: Mutex<BTreeMap<Place, Vec<String>>>,
+    sending: Mutex<HashMap<Place, Vec<Text>, Hashed>>,
 }
 
 /// Keeps what comes back of an object from being looked at before the answer tells which of it is ours.
@@ -148,8 +175,8 @@ impl Sending<'_> {
     fn end(self) -> bool {
         let seen = self.site.sending.lock().remove(self.place).unwrap_or_default();
         let records = self.site.records.lock();
-        let own = records.get(self.place).map(|record| record.version.as_str());
-        seen.iter().any(|version| Some(version.as_str()) != own)
+        let own = records.get(&self.place.0, &self.place.1).map(|record| &record.version);
+        seen.iter().any(|version| Some(version) != own)
     }
 }
 
@@ -204,7 +231,7 @@ impl Site {
             }
             let text = work.bytes().slice_ref(manifest.get().as_bytes());
             let parcel = Parcel { work: key, manifest, text };
-            let place = (gvr, head.key());
+            let place = (followed.gvr.clone(), head.key());
             let delivered = self.deliver_one(lane, &place, &followed.informer, parcel).await;
             delivery.push(delivered.unwrap_or_else(|error| failed(&error, manifest)));
         }
@@ -221,7 +248,7 @@ impl Site {
         let (gvr, key) = place;
         let text = hash(parcel.manifest.get());
         let cached = informer.cache().get(key);
-        let record = self.records.lock().get(place).cloned();
+        let record = self.records.lock().get(gvr, key).cloned();
         if let (Some(record), Some(cached)) = (&record, &cached)
             && record.manifest == text
             && record.version == cached.resource_version()
@@ -305,8 +332,8 @@ impl Site {
     fn remember(&self, place: Place, manifest: u64, object: &Value) {
         let record = Record {
             manifest,
-            version: object.resource_version().to_owned(),
-            uid: object.uid().to_owned(),
+            version: object.resource_version().into(),
+            uid: object.uid().into(),
             generation: object.i64_at(&["metadata", "generation"]).unwrap_or_default(),
             marks: marks_of(object),
         };
@@ -314,7 +341,7 @@ impl Site {
     }
 
     pub(super) fn forget(&self, gvr: &Gvr, key: &ObjectKey) {
-        self.records.lock().remove(&(gvr.clone(), key.clone()));
+        self.records.lock().remove(gvr, key);
     }
 
     /// The object as the cache has it.
@@ -332,8 +359,10 @@ impl Site {
             let Some(resource) = kinds.known(&head.gvk()) else { return Delivered::Unseen };
             let key = head.key();
             let Some(object) = self.cached(&resource.gvr, &key) else { return Delivered::Unseen };
-            let record = self.records.lock().get(&(resource.gvr.clone(), key)).cloned();
+            let records = self.records.lock();
+            let record = records.get(&resource.gvr, &key);
             drifted |= record.is_some_and(|record| record.is_disturbed(object.meta()));
+            drop(records);
             Delivered::There { object: object.content(), wrote: false }
         });
         (seen.collect(), drifted)
@@ -345,19 +374,21 @@ impl Site {
             return followed.clone();
         }
         let ours = format!("{}={}", labels::MANAGED, labels::TRUE);
-        let spec = InformerSpec::all(gvr.clone()).labelled(ours);
+        let spec = InformerSpec::all(gvr.clone()).labelled(ours).slim();
         let informer = self.member.informers.get(spec);
+        let gvr = Arc::new(gvr.clone());
         let followed = Arc::new(Followed {
+            gvr: gvr.clone(),
             informer: informer.clone(),
             open: AtomicBool::new(informer.is_synced()),
             parked: Mutex::default(),
             subscription: Mutex::default(),
         });
         let mut all = self.followed.lock();
-        if let Some(followed) = all.get(gvr) {
+        if let Some(followed) = all.get(&gvr) {
             return followed.clone();
         }
-        all.insert(gvr.clone(), followed.clone());
+        all.insert(Gvr::clone(&gvr), followed.clone());
         drop(all);
         let (site, own, of) = (Arc::downgrade(self), Arc::downgrade(lane), gvr.clone());
         let subscription = informer.subscribe(move |change| {
@@ -392,12 +423,11 @@ impl Site {
     fn misses_any(&self, gvr: &Gvr) -> bool {
         let Some(followed) = self.followed.lock().get(gvr).cloned() else { return false };
         let records = self.records.lock();
-        let mut of_kind = records.keys().filter(|(of, _)| of == gvr);
-        of_kind.any(|(_, key)| followed.informer.cache().get(key).is_none())
+        records.keys(gvr).any(|key| followed.informer.cache().get(key).is_none())
     }
 
     /// Takes in that an object in the member changed. Must be quick.
-    fn on_object(&self, lane: &Lane, gvr: &Gvr, change: &Change) {
+    fn on_object(&self, lane: &Lane, gvr: &Arc<Gvr>, change: &Change) {
         let object = change.object();
         let marks = &object.meta().annotations;
         let (Some(namespace), Some(name)) =
@@ -413,12 +443,14 @@ impl Site {
         match change {
             Change::Applied { new, .. } => {
                 if let Some(seen) = self.sending.lock().get_mut(&place) {
-                    return seen.push(new.resource_version().to_owned());
+                    return seen.push(new.meta().resource_version.clone());
                 }
-                let record = self.records.lock().get(&place).map(|record| record.version.clone());
-                match record {
+                let (records, version) = (self.records.lock(), &new.meta().resource_version);
+                let known = records.get(gvr, &place.1).map(|record| record.version == *version);
+                drop(records);
+                match known {
                     // Our own write; its answer told all about it.
-                    Some(version) if version == new.resource_version() => {}
+                    Some(true) => {}
                     Some(_) => lane.look(work),
                     // The first look at everything comes with the delivery of the Works.
                     None if !self.is_synced(gvr) => {}
@@ -426,7 +458,7 @@ impl Site {
                 }
             }
             Change::Deleted(_) => {
-                self.records.lock().remove(&place);
+                self.records.lock().remove(gvr, &place.1);
                 if lane.running.works.cache().get(&work).is_some() {
                     lane.deliver(work, Priority::Normal);
                 }
@@ -494,11 +526,9 @@ fn hash(value: &(impl Hash + ?Sized)) -> u64 {
 
 /// The same number for an object and for its metadata as a cache reads it.
 fn marks_of(object: &Value) -> u64 {
-    let map = |name: &str| -> std::collections::BTreeMap<String, String> {
+    let pairs = |name: &str| -> Pairs {
         let entries = object.map_at(&["metadata", name]).into_iter().flatten();
-        entries
-            .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
-            .collect()
+        entries.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect()
     };
-    hash(&(&map("labels"), &map("annotations")))
+    hash(&(pairs("labels"), pairs("annotations")))
 }

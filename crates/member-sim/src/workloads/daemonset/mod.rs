@@ -145,7 +145,7 @@ impl Ctx {
 }
 
 fn hash_of(revision: &Revision) -> &str {
-    revision.object.meta().labels.get(REVISION_HASH).map_or("", String::as_str)
+    revision.object.meta().labels.get(REVISION_HASH).unwrap_or_default()
 }
 
 /// The pod of one node: bound to it by affinity, for the scheduler to place.

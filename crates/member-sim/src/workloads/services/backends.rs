@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_client::Object;
 use karmada_runtime::{Change, Informer, Manager, ObjectKey, Queue};
 use serde::Deserialize;
@@ -60,7 +61,7 @@ impl Service {
         self.spec.type_is_served() && self.spec.selector.is_some()
     }
 
-    pub(super) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(super) fn selects(&self, labels: &Pairs) -> bool {
         let Some(selector) = &self.spec.selector else { return false };
         selector.iter().all(|(key, value)| labels.get(key) == Some(value))
     }
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_service_without_a_selector_selects_nothing() {
-        let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        let labels: Pairs = [("a", "b")].into_iter().collect();
         let service = |spec: Value| -> Service {
             karmada_apimachinery::from_value(json!({"spec": spec})).unwrap()
         };

@@ -146,7 +146,7 @@ fn plan(
         json!({"apiVersion": "v1", "kind": "Endpoints",
             "metadata": {"name": service.name(), "namespace": service.namespace()}})
     });
-    let mut labels = (*service.meta().labels).clone();
+    let mut labels = service.meta().labels.to_map();
     if spec.is_headless() {
         labels.insert(HEADLESS.to_owned(), String::new());
     } else {

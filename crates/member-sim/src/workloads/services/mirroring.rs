@@ -50,7 +50,7 @@ pub(crate) fn start(manager: &Manager) {
         if labels.get(MANAGED_BY).is_some_and(|by| by == MANAGER)
             && let Some(name) = labels.get(SERVICE_NAME)
         {
-            queue.add(ObjectKey::new(slice.namespace(), name.as_str()));
+            queue.add(ObjectKey::new(slice.namespace(), name));
         }
     }));
     let inputs = vec![ctx.services.clone(), ctx.endpoints.clone(), ctx.slices.clone()];
@@ -87,7 +87,7 @@ fn is_mirrored(endpoints: &Object) -> bool {
 }
 
 fn labels_of(endpoints: &Object) -> Value {
-    let mut labels = (*endpoints.meta().labels).clone();
+    let mut labels = endpoints.meta().labels.to_map();
     labels.insert(SERVICE_NAME.to_owned(), endpoints.name().to_owned());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned());
     json!(labels)

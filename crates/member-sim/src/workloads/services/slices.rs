@@ -77,7 +77,7 @@ pub(crate) fn start(manager: &Manager) {
         };
         if labels.get(MANAGED_BY).is_some_and(|by| by == MANAGER) {
             for name in labels.get(SERVICE_NAME).into_iter().chain(old) {
-                queue.add(ObjectKey::new(slice.namespace(), name.as_str()));
+                queue.add(ObjectKey::new(slice.namespace(), name));
             }
         }
     }));
@@ -98,7 +98,7 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let pods = pods_of(&service, &spec, &ctx.pods);
     let zone = |node: &str| {
         let node = ctx.nodes.cache().get(&ObjectKey::cluster(node))?;
-        node.meta().labels.get(ZONE).cloned()
+        node.meta().labels.get(ZONE).map(str::to_owned)
     };
     let groups = group_endpoints(&service, &spec, &pods, zone);
     let existing: Vec<_> =
@@ -218,7 +218,7 @@ fn endpoint(
 }
 
 fn labels_of(service: &Object, spec: &Service) -> Value {
-    let mut labels = (*service.meta().labels).clone();
+    let mut labels = service.meta().labels.to_map();
     labels.remove(HEADLESS);
     if spec.is_headless() {
         labels.insert(HEADLESS.to_owned(), String::new());

@@ -69,9 +69,13 @@ impl fmt::Display for Bound {
 
 /// Turns floats that are whole numbers into integers, as writing and reading JSON in Go does.
 pub(super) fn settle(value: &mut Value) {
+    // Most values have none, and looking leaves them shared.
+    if is_settled(value) {
+        return;
+    }
     match value {
         Value::Number(number) => {
-            if let Some(float) = number.as_f64().filter(|f| !number.is_i64() && is_whole(*f)) {
+            if let Some(float) = unsettled(number) {
                 // Whole and below 2^53, so the cast is exact.
                 *value = Value::from(float as i64);
             }
@@ -79,6 +83,19 @@ pub(super) fn settle(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(settle),
         Value::Object(fields) => fields.values_mut().for_each(settle),
         _ => {}
+    }
+}
+
+fn unsettled(number: &Number) -> Option<f64> {
+    number.as_f64().filter(|float| !number.is_i64() && is_whole(*float))
+}
+
+fn is_settled(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_i64() || unsettled(number).is_none(),
+        Value::Array(items) => items.iter().all(is_settled),
+        Value::Object(fields) => fields.values().all(is_settled),
+        _ => true,
     }
 }
 

@@ -3,9 +3,11 @@
 
 use std::fmt;
 
+use crate::value::Text;
 use crate::{Map, Value};
 
 use super::number::settle;
+use super::shaped::is_in_shape;
 use crate::decode::{self, Problems};
 use crate::field::{FieldError, Path, go_json};
 use crate::schema::{Additional, Cursor, Schema};
@@ -223,6 +225,24 @@ fn coerce_embedded_metadata(
     result.map_err(|error| error.to_string())
 }
 
+/// Whether a value is a resource or holds one.
+pub(super) fn holds_resource(value: &Value, schema: &Schema) -> bool {
+    match value {
+        Value::Object(fields) => {
+            schema.extensions.embedded_resource
+                || fields.iter().any(|(key, value)| {
+                    matches!(value, Value::Object(_) | Value::Array(_))
+                        && matches!(known_field(Some(schema), key), Some(Some(field)) if holds_resource(value, field))
+                })
+        }
+        Value::Array(items) => schema
+            .items
+            .as_deref()
+            .is_some_and(|element| items.iter().any(|item| holds_resource(item, element))),
+        _ => false,
+    }
+}
+
 struct Coercion<'a> {
     object_meta: Cursor<'a>,
     unknown: Vec<String>,
@@ -246,9 +266,14 @@ impl Coercion<'_> {
                 if embedded {
                     self.coerce_resource(fields, path)?;
                 }
+                // Looking costs less than making the fields one's own.
+                let holds = |(key, value): (&Text, &Value)| matches!(known_field(Some(schema), key), Some(Some(field)) if holds_resource(value, field));
+                if !fields.iter().any(holds) {
+                    return Ok(());
+                }
                 for (key, value) in fields.iter_mut() {
                     let Some(Some(field)) = known_field(Some(schema), key) else { continue };
-                    if matches!(value, Value::Object(_) | Value::Array(_)) {
+                    if holds_resource(value, field) {
                         let declared = schema.properties.contains_key(key.as_str());
                         let step = if declared { Trail::Field } else { Trail::Key };
                         let embedded = field.extensions.embedded_resource;
@@ -275,6 +300,10 @@ impl Coercion<'_> {
                 let path = path.to_path().child(key);
                 return Err(FieldError::invalid(&path, value.clone(), "must be a string"));
             }
+        }
+        // Most metadata is as it should be, and stays shared.
+        if fields.get("metadata").is_none_or(|found| decode::is_normal(found, self.object_meta)) {
+            return Ok(());
         }
         let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
         let path = || path.to_path().child("metadata");
@@ -310,18 +339,26 @@ pub fn shape_written(
 ) -> Result<(), String> {
     settle(value);
     coerce_own_metadata(value, object_meta, problems)?;
-    prune(value, schema).iter().for_each(|path| problems.unknown(path));
-    // Compat: metadata of a resource inside that is null is gone where the schema mentions it, and empty
-    // where it does not.
-    drop_nulls(value, schema);
+    let is_in_shape = is_in_shape(value, schema);
+    if !is_in_shape {
+        prune(value, schema).iter().for_each(|path| problems.unknown(path));
+        // Compat: metadata of a resource inside that is null is gone where the schema mentions it, and empty
+        // where it does not.
+        drop_nulls(value, schema);
+    }
     coerce_embedded_metadata(value, schema, object_meta, problems)?;
-    default(value, schema);
+    if !is_in_shape {
+        default(value, schema);
+    }
     Ok(())
 }
 
 /// What a resource from the store goes through under the schema of the storage version, which may have
 /// changed since it was written. Returns whether it reads differently now.
 pub fn shape_stored(value: &mut Value, schema: &Schema) -> bool {
+    if is_in_shape(value, schema) {
+        return false;
+    }
     let pruned = !prune(value, schema).is_empty();
     let dropped = drop_nulls(value, schema);
     default(value, schema) || pruned || dropped

@@ -15,7 +15,7 @@ use crate::field::quote;
 pub use json::{json, json_untyped};
 pub use mismatch::Mismatch;
 pub use normalise::{
-    carry_empty_lists, drop_empty_lists, empty_lists, normalise, normalise_in_place,
+    carry_empty_lists, drop_empty_lists, empty_lists, is_normal, normalise, normalise_in_place,
 };
 pub use strict::unknown_fields;
 pub use yaml::{yaml, yaml_untyped};

@@ -19,7 +19,66 @@ pub fn normalise(mut value: Value, schema: Cursor<'_>) -> Result<Value, Mismatch
 
 /// The same where the object stands; one that does not fit is left half done.
 pub fn normalise_in_place(value: &mut Value, schema: Cursor<'_>) -> Result<(), Mismatch> {
+    // Most objects come from somebody who read them here, and then stay shared.
+    if is_normal(value, schema) {
+        return Ok(());
+    }
     shape(value, schema, &Place::root(), 0)
+}
+
+/// Whether [`normalise`] would leave a value as it is. A no may be wrong, a yes is not.
+pub fn is_normal(value: &Value, schema: Cursor<'_>) -> bool {
+    has_shape(value, schema, 0)
+}
+
+fn has_shape(value: &Value, cursor: Cursor<'_>, depth: usize) -> bool {
+    if depth > MAX_DEPTH {
+        return false;
+    }
+    if let Some(special) = cursor.special() {
+        return match (special, value) {
+            (Special::Raw, _) => true,
+            (Special::Time, Value::String(text)) => scalar::is_plain_time(text),
+            (Special::Quantity, Value::String(text)) => scalar::is_plain_quantity(text),
+            (Special::IntOrString, Value::String(_)) => true,
+            (Special::IntOrString, Value::Number(number)) => fits(number, Some("int32")),
+            _ => false,
+        };
+    }
+    let schema = cursor.schema();
+    match (schema.kind, value) {
+        (Type::Object | Type::Any, Value::Object(fields)) if is_map(cursor) => cursor
+            .values()
+            .is_none_or(|values| fields.values().all(|value| has_shape(value, values, depth + 1))),
+        (Type::Object | Type::Any, Value::Object(fields)) => {
+            let Some(persistent) = cursor.persistent() else { return false };
+            persistent.iter().all(|name| fields.contains_key(&**name))
+                && fields.iter().all(|(name, value)| {
+                    let field = cursor.property(name);
+                    field.is_some_and(|field| field_has_shape(value, field, depth + 1))
+                })
+        }
+        (Type::Array, Value::Array(items)) => cursor
+            .items()
+            .is_none_or(|element| items.iter().all(|item| has_shape(item, element, depth + 1))),
+        (Type::String, Value::String(_)) => schema.format.as_deref() != Some("byte"),
+        (Type::Boolean, Value::Bool(_)) | (Type::Number, Value::Number(_)) => true,
+        (Type::Integer, Value::Number(number)) => fits(number, schema.format.as_deref()),
+        _ => false,
+    }
+}
+
+fn field_has_shape(value: &Value, field: Cursor<'_>, depth: usize) -> bool {
+    let presence = field.site().presence;
+    if value.is_null() {
+        return presence == Presence::Nullable;
+    }
+    let goes = match presence {
+        Presence::OmitEmpty => !is_struct(field) && is_empty(value),
+        Presence::Always => !is_struct(field) && is_empty_collection(value),
+        _ => false,
+    };
+    !goes && has_shape(value, field, depth)
 }
 
 /// Where a request holds empty lists, as JSON pointers.
@@ -302,5 +361,46 @@ fn is_empty(value: &Value) -> bool {
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         Value::Array(_) | Value::Object(_) => is_empty_collection(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::with_deployment;
+    use super::*;
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let texts = ["", "a", "2026-11-18T00:00:00Z", "2026-11-18T00:00:00+01:00", "64Mi", "1000m"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (0..3).prop_map(Value::from),
+            prop::sample::select(texts.to_vec()).prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let names = "apiVersion|metadata|spec|data|raw|name|created|replicas|paused|since|memory|containers|image";
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map(names, inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_normal_stays_as_it_is(value in any_value()) {
+            with_deployment(|schema| {
+                let mut shaped = value.clone();
+                let done = shape(&mut shaped, schema, &Place::root(), 0);
+                if is_normal(&value, schema) {
+                    prop_assert_eq!(done, Ok(()));
+                    prop_assert_eq!(&shaped, &value);
+                }
+                Ok(())
+            })?;
+        }
     }
 }

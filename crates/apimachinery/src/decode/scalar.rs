@@ -39,6 +39,35 @@ pub(super) fn time(text: &str, micro: bool) -> Result<Value, Mismatch> {
     Ok(if micro { format_micro_time(parsed) } else { format_time(parsed) }.into())
 }
 
+/// Whether a time is written as [`time`] would write it. A no may be wrong: days that few months have are left to it.
+pub(super) fn is_plain_time(text: &str) -> bool {
+    let Ok(text) = <&[u8; 20]>::try_from(text.as_bytes()) else { return false };
+    let two = |at: usize| match text[at..at + 2] {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Some((tens - b'0') * 10 + ones - b'0'),
+        _ => None,
+    };
+    let within = |at: usize, low: u8, high: u8| two(at).is_some_and(|n| (low..=high).contains(&n));
+    let signs = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'Z')];
+    signs.iter().all(|(at, sign)| text[*at] == *sign)
+        && within(0, 19, 99)
+        && within(2, 0, 99)
+        && within(5, 1, 12)
+        && within(8, 1, 28)
+        && within(11, 0, 23)
+        && within(14, 0, 59)
+        && within(17, 0, 59)
+}
+
+/// Whether an amount is written as [`quantity`] would write it. A no may be wrong.
+pub(super) fn is_plain_quantity(text: &str) -> bool {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    matches!(&text[digits.len()..], "" | "m" | "Ki" | "Mi" | "Gi")
+        && matches!(
+            digits.as_bytes(),
+            [b'1'..=b'9'] | [b'1'..=b'9', b'0'..=b'9'] | [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9']
+        )
+}
+
 /// Reads an amount and writes it in canonical form.
 pub(super) fn quantity(value: &Value) -> Result<Value, Mismatch> {
     Quantity::from_value(value)
@@ -60,6 +89,28 @@ pub(super) fn bytes(text: &str) -> Result<Value, Mismatch> {
                 }
             };
             Err(Mismatch::custom(format!("illegal base64 data at input byte {offset}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_plain_is_written_as_it_stands(
+            year in "[12][09][0-9]{2}", rest in "-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9]Z",
+            amount in "[0-9]{1,4}(m|k|Ki|Mi|Gi|M|)",
+        ) {
+            let text = year + &rest;
+            if is_plain_time(&text) {
+                prop_assert_eq!(time(&text, false).unwrap(), text);
+            }
+            if is_plain_quantity(&amount) {
+                prop_assert_eq!(quantity(&amount.as_str().into()).unwrap(), amount);
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ fn definitions() -> Definitions {
     Definitions::parse(&serde_json::from_str(DEFINITIONS).expect("is JSON")).expect("is a schema")
 }
 
-fn with_deployment<T>(run: impl FnOnce(crate::schema::Cursor<'_>) -> T) -> T {
+pub(super) fn with_deployment<T>(run: impl FnOnce(crate::schema::Cursor<'_>) -> T) -> T {
     let definitions = definitions();
     run(definitions.cursor("io.k8s.api.apps.v1.Deployment").expect("is defined"))
 }

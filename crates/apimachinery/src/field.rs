@@ -18,8 +18,8 @@ const SHORT: usize = 39;
 
 impl Path {
     /// Starts a path at a top-level field; the empty name is the root.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self::joined([&name.into(), "", "", ""])
+    pub fn new(name: impl AsRef<str>) -> Self {
+        Self::joined([name.as_ref(), "", "", ""])
     }
 
     pub fn root() -> Self {

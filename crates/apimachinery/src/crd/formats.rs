@@ -72,8 +72,9 @@ pattern!(TIME_OF_DAY, r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]
 
 /// Whether `text` fits the format; nothing when there is no such format.
 pub(super) fn fits(format: &str, text: &str) -> Option<bool> {
-    let normalised = format.replace('-', "");
-    FORMATS.iter().find(|(name, _)| *name == normalised).map(|(_, check)| check(text))
+    // Names are the same with and without their hyphens.
+    let is_called = |name: &str| name.bytes().eq(format.bytes().filter(|byte| *byte != b'-'));
+    FORMATS.iter().find(|(name, _)| is_called(name)).map(|(_, check)| check(text))
 }
 
 fn is_request_uri(text: &str) -> bool {

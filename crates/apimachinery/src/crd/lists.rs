@@ -47,7 +47,10 @@ fn walk(value: &Value, schema: &Schema, trail: &Trail<'_>, errors: &mut Vec<Fiel
         }
         Value::Array(items) => {
             match schema.extensions.list_type.as_deref() {
+                // Most lists are in order, and of them nobody asks where they are.
+                Some("set") if !has_twins(items, |a, b| a == b) => {}
                 Some("set") => check_unique(items, &trail.path(), errors),
+                Some("map") if are_told_apart(items, &schema.extensions.list_map_keys) => {}
                 Some("map") => {
                     check_keys(items, &schema.extensions.list_map_keys, &trail.path(), errors);
                 }
@@ -61,6 +64,24 @@ fn walk(value: &Value, schema: &Schema, trail: &Trail<'_>, errors: &mut Vec<Fiel
         }
         _ => {}
     }
+}
+
+/// Longer lists are searched by what is written of them.
+const FEW: usize = 16;
+
+/// Whether two values may be the same.
+fn has_twins(items: &[Value], same: impl Fn(&Value, &Value) -> bool) -> bool {
+    items.len() > FEW
+        || items
+            .iter()
+            .enumerate()
+            .any(|(index, item)| items[..index].iter().any(|other| same(item, other)))
+}
+
+/// Whether all are objects that differ in their keys.
+fn are_told_apart(items: &[Value], keys: &[String]) -> bool {
+    let same = |a: &Value, b: &Value| keys.iter().all(|key| a.get(key) == b.get(key));
+    items.iter().all(Value::is_object) && !has_twins(items, same)
 }
 
 fn check_keys(items: &[Value], keys: &[String], path: &Path, errors: &mut Vec<FieldError>) {

@@ -1,6 +1,7 @@
 //! Custom resources: what a definition may say, and what its schema does to objects. The rules language of
 //! `x-kubernetes-validations` is behind the trait [`Rules`].
 
+mod accepts;
 mod approval;
 mod conditions;
 mod conversion;

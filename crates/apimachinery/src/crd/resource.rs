@@ -357,7 +357,10 @@ pub(super) fn accessor_error(path: &str, value: &Value, wanted: &str) -> String 
 /// Checks resources inside the object; the object itself is checked elsewhere.
 pub(super) fn validate_embedded(value: &Value, schema: &Schema, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk_embedded(value, schema, path, &mut errors);
+    // Paths are made on the way to resources only.
+    if shape::holds_resource(value, schema) {
+        walk_embedded(value, schema, path, &mut errors);
+    }
     errors
 }
 
@@ -367,9 +370,13 @@ fn walk_embedded(value: &Value, schema: &Schema, path: &Path, errors: &mut Vec<F
             if schema.extensions.embedded_resource {
                 check_embedded(fields, path, errors);
             }
-            for (key, value) in fields {
+            for (key, value) in
+                fields.iter().filter(|(_, value)| value.is_object() || value.is_array())
+            {
                 if let Some(property) = schema.properties.get(key.as_str()) {
-                    walk_embedded(value, property, &path.child(key), errors);
+                    if shape::holds_resource(value, property) {
+                        walk_embedded(value, property, &path.child(key), errors);
+                    }
                 } else if let Additional::Schema(values) = &schema.additional {
                     walk_embedded(value, values, &path.key(key), errors);
                 }

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use crate::{Map, Value};
 use serde_json::Number;
 
+use super::accepts::accepts;
 use super::number::{Bound, is_whole, shown};
 use super::ratchet::{correlated_item, is_unchanged};
 use super::{formats, pattern};
@@ -13,16 +14,29 @@ use crate::field::{ErrorType, FieldError, Path, Shown, quote};
 use crate::schema::{Additional, Schema, Type};
 
 /// Deeper objects are refused before they come here.
-const MAX_DEPTH: usize = 200;
+pub(super) const MAX_DEPTH: usize = 200;
 
 /// Checks `value` against `schema`; `root` is where the value stands in the object.
 pub fn validate(value: &Value, schema: &Schema, root: &Path) -> Vec<FieldError> {
-    let validator = Validator { root, ratchet: false, alternatives: Cell::new(0) };
-    validator.check(value, None, schema, "", 0).errors
+    if accepts(value, schema) { Vec::new() } else { check(value, schema, root) }
 }
 
 /// Checks an update: places whose value is unchanged are accepted as they are.
 pub fn validate_change(
+    value: &Value,
+    old: &Value,
+    schema: &Schema,
+    root: &Path,
+) -> Vec<FieldError> {
+    if accepts(value, schema) { Vec::new() } else { check_change(value, old, schema, root) }
+}
+
+pub(super) fn check(value: &Value, schema: &Schema, root: &Path) -> Vec<FieldError> {
+    let validator = Validator { root, ratchet: false, alternatives: Cell::new(0) };
+    validator.check(value, None, schema, "", 0).errors
+}
+
+pub(super) fn check_change(
     value: &Value,
     old: &Value,
     schema: &Schema,
@@ -490,7 +504,7 @@ fn joined(path: &str, parts: [&str; 3]) -> String {
     joined
 }
 
-fn types(schema: &Schema) -> &'static [Type] {
+pub(super) fn types(schema: &Schema) -> &'static [Type] {
     if schema.extensions.int_or_string {
         return &[Type::Integer, Type::String];
     }

@@ -31,7 +31,10 @@ pub fn validate_annotations(annotations: Option<&Value>, path: &Path) -> Vec<Fie
     let mut errors = Vec::new();
     let mut bytes = 0;
     for (key, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
-        errors.extend(refuse(path, key, qualified_name(&key.to_lowercase())));
+        let is_lower = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+        let wrong =
+            if is_lower { qualified_name(key) } else { qualified_name(&key.to_lowercase()) };
+        errors.extend(refuse(path, key, wrong));
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
     if bytes > ANNOTATIONS_MAX_BYTES {

@@ -166,10 +166,22 @@ pub fn dns1035_label(value: &str) -> Vec<String> {
     errors
 }
 
+fn is_qualified_name(value: &str) -> bool {
+    let is_prefix = |text: &str| text.len() <= SUBDOMAIN_MAX && is_dns1123_subdomain(text);
+    let is_name = |text: &str| text.len() <= LABEL_MAX && is_label_text(text);
+    match value.split_once('/') {
+        None => is_name(value),
+        Some((prefix, name)) => is_prefix(prefix) && is_name(name),
+    }
+}
+
 /// Checks a label key, annotation key, finalizer or resource name: `[prefix/]name`.
 pub fn qualified_name(value: &str) -> Vec<String> {
     const EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
     let mut errors = Vec::new();
+    if is_qualified_name(value) {
+        return errors;
+    }
     let parts: Vec<&str> = value.split('/').collect();
     let name = match parts.as_slice() {
         [name] => *name,

@@ -264,7 +264,7 @@ impl StoredObject {
 
     /// Parses the object anew; the tree is the caller's.
     pub fn to_value(&self) -> Value {
-        let mut value = serde_json::from_slice(&self.text).unwrap_or(Value::Null);
+        let mut value = Value::from_text(&self.text).unwrap_or(Value::Null);
         if value.is_object() {
             value.set(&["metadata", "resourceVersion"], self.revision.to_string());
         }
@@ -400,7 +400,7 @@ fn write_object(out: &mut Vec<u8>, fields: &Map) -> Option<Places> {
                 let record = write_metadata(out, metadata);
                 places = Places::new(bare, version, out.len(), record);
             }
-            value => drop(serde_json::to_writer(&mut *out, value)),
+            value => value.write_text(out),
         }
     }
     out.push(b'}');
@@ -418,7 +418,7 @@ fn write_metadata(out: &mut Vec<u8>, metadata: &Map) -> Range<usize> {
         let before = out.len();
         let _ = serde_json::to_writer(&mut *out, name);
         out.push(b':');
-        let _ = serde_json::to_writer(&mut *out, value);
+        value.write_text(out);
         if name == RECORD {
             record = before..out.len();
         }

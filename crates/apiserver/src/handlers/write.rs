@@ -131,7 +131,7 @@ fn is_stored_like_this(object: &Value, current: &Current) -> bool {
     if !current.completed && object.resource_version() == current.value.resource_version() {
         return same_ignoring_timestamps(object, &current.value);
     }
-    let Ok(stored) = serde_json::from_slice::<Value>(&current.kv.value) else { return false };
+    let Ok(stored) = Value::from_text(&current.kv.value) else { return false };
     let stored = stamped(stored, current.kv.mod_revision);
     let object = stamped(object.clone(), current.kv.mod_revision);
     same_ignoring_timestamps(&object, &stored)

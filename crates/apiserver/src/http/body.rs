@@ -45,7 +45,7 @@ pub fn json(code: StatusCode, value: &Value) -> Response<Body> {
 
 /// Compact JSON with the line end Kubernetes puts after it.
 pub fn encode_line(value: &Value) -> Bytes {
-    let mut bytes = serde_json::to_vec(value).unwrap_or_default();
+    let mut bytes = value.to_text();
     bytes.push(b'\n');
     bytes.into()
 }

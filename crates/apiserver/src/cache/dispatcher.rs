@@ -133,26 +133,22 @@ impl Caches {
     async fn fill(&self, cache: &Cache) -> karmada_store::Result<()> {
         let prefix = cache.prefix.as_str();
         let list = self.store.range(RangeQuery::prefix(prefix)).await?;
-        let oldest = self.store.compacted_revision();
-        let replayed = list.revision - oldest;
-        if !self.store.replays_cheaply() || replayed > REPLAYED || replayed <= 0 {
-            cache.reset(&list.items, list.revision);
+        let mut history = Vec::new();
+        let oldest = self.store.compacted_revision().max(list.revision - REPLAYED);
+        if !self.store.replays_cheaply() || oldest >= list.revision {
+            cache.fill(&list.items, list.revision, (list.revision, &history));
             return Ok(());
         }
-        let start = match oldest {
-            0 => Vec::new(),
-            oldest => self.store.range(RangeQuery::prefix(prefix).at(oldest)).await?.items,
-        };
-        cache.reset(&start, oldest);
         let mut updates = self.store.watch(prefix, oldest).await?;
         self.store.request_progress();
         while let Some(update) = updates.next().await {
             match update? {
-                Update::Event(event) if event.revision() <= list.revision => cache.apply(&event),
+                Update::Event(event) if event.revision() <= list.revision => history.push(event),
                 Update::Progress(revision) if revision < list.revision => {}
                 Update::Event(_) | Update::Progress(_) => break,
             }
         }
+        cache.fill(&list.items, list.revision, (oldest, &history));
         Ok(())
     }
 
@@ -199,5 +195,65 @@ impl Caches {
             tracing::warn!(revision, progress = self.progress(), "caches lag behind the store");
         }
         Ok((revision, reached))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_apimachinery::Value;
+    use karmada_store::{Expect, Memory};
+
+    use super::super::Next;
+    use super::*;
+
+    type Told = (i64, bool, Value, Option<i64>);
+
+    fn told(cache: &Arc<Cache>, after: i64) -> Vec<Told> {
+        let mut watcher = cache.watch_after(after).unwrap_or_else(|since| panic!("since {since}"));
+        let mut told = Vec::new();
+        while let Some(Next::Changes(changes)) = watcher.poll() {
+            told.extend(changes.iter().map(|change| {
+                let previous = change.previous.as_ref().map(|previous| previous.revision);
+                (change.revision, change.deleted, change.object.to_value(), previous)
+            }));
+        }
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_comes_late_knows_what_one_knows_that_was_there() {
+        let store = Memory::new();
+        let open = async || {
+            let stop = CancellationToken::new();
+            let caches = Caches::start(Arc::new(store.clone()), History::default(), stop);
+            (caches.open("/things/", Reading::default()).await.unwrap(), caches)
+        };
+        let put = async |key: &str, text: String| {
+            store.put(key, text.into(), Expect::Any).await.unwrap().mod_revision
+        };
+        let text = |n: usize| format!(r#"{{"kind":"Thing","metadata":{{"name":"a"}},"n":{n}}}"#);
+        put("/things/old", text(0)).await;
+        let begin = put("/things/gone", text(1)).await;
+        let (early, caches) = open().await;
+        for round in 0..3 {
+            put("/things/a", text(round)).await;
+            put("/others/a", text(round)).await;
+            put("/things/old", text(round)).await;
+            put("/things/a", "no object".to_owned()).await;
+            put("/things/a", text(round + 1)).await;
+            store.delete("/things/a", Expect::Any).await.unwrap();
+        }
+        store.delete("/things/gone", Expect::Any).await.unwrap();
+        let last = put("/things/b", text(7)).await;
+        assert!(caches.reach(last, Duration::from_secs(60)).await);
+        let (late, _) = open().await;
+        let known = told(&early, begin);
+        assert_eq!(known.len(), 3 * 4 + 2);
+        assert_eq!(told(&late, begin), known);
+        let objects = |cache: &Cache| -> Vec<_> {
+            cache.list("").iter().map(|object| (object.key.clone(), object.to_value())).collect()
+        };
+        assert_eq!(objects(&late), objects(&early));
+        assert_eq!(objects(&late).len(), 2);
     }
 }

@@ -11,7 +11,7 @@ mod object;
 mod texts;
 mod watcher;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
 use karmada_signal::Signal;
-use karmada_store::{EventKind, KeyValue};
+use karmada_store::{Event, EventKind, KeyValue};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::History;
@@ -221,10 +221,10 @@ impl Cache {
         self.tail.change(|_| true);
     }
 
-    /// Reads all pairs of a list, on all processors where there are many.
-    fn read_all(&self, items: &[KeyValue]) -> BTreeMap<Arc<str>, Arc<StoredObject>> {
-        let read = |kv: &KeyValue| match self.read(kv) {
-            Ok(object) => Some((object.key.clone(), Arc::new(object))),
+    /// Reads all pairs of a list, on all processors where there are many. What cannot be read is left out.
+    fn read_all(&self, items: &[&KeyValue]) -> Vec<Arc<StoredObject>> {
+        let read = |kv: &&KeyValue| match self.read(kv) {
+            Ok(object) => Some(Arc::new(object)),
             Err(error) => {
                 tracing::error!(key = %kv.key, %error, "stored object skipped");
                 None
@@ -243,12 +243,80 @@ impl Cache {
             let whole = |panic| std::panic::resume_unwind(panic);
             parts.into_iter().map(|part| part.join().unwrap_or_else(whole)).collect()
         });
-        parts.into_iter().flatten().collect()
+        parts.concat()
     }
 
-    /// Replaces the content by a fresh list; watchers are told that history is lost.
-    fn reset(&self, items: &[KeyValue], revision: i64) {
-        let objects = self.read_all(items);
+    /// Fills a new cache with what is stored at a revision and with the changes that have led there. All of
+    /// them since a revision are given, of which as many are remembered as would be if they came now.
+    fn fill(&self, items: &[KeyValue], revision: i64, (since, history): (i64, &[Arc<Event>])) {
+        let (since, history) = self.remembered(since, history);
+        let mut wanted: Vec<&KeyValue> = items.iter().collect();
+        let present: HashSet<i64> = items.iter().map(|kv| kv.mod_revision).collect();
+        let mut former = HashSet::new();
+        for event in history {
+            let put = (event.kind == EventKind::Put).then_some(&event.kv);
+            let new = |kv: &&KeyValue| !present.contains(&kv.mod_revision);
+            let kvs = event.prev.as_ref().into_iter().chain(put).filter(new);
+            wanted.extend(kvs.filter(|kv| former.insert(kv.mod_revision)));
+        }
+        let mut objects = self.read_all(&wanted);
+        let is_present = |object: &Arc<StoredObject>| present.contains(&object.revision);
+        let by_revision: HashMap<i64, Arc<StoredObject>> = match history {
+            [] => HashMap::new(),
+            _ => objects.iter().map(|object| (object.revision, object.clone())).collect(),
+        };
+        objects.retain(is_present);
+        self.start_with(objects, since);
+        let mut latest: HashMap<&str, Arc<StoredObject>> = HashMap::new();
+        for event in history {
+            let key = &*event.kv.key;
+            let before = || by_revision.get(&event.prev.as_ref()?.mod_revision).cloned();
+            let previous = latest.remove(key).or_else(before);
+            let change = match (event.kind, by_revision.get(&event.revision())) {
+                (EventKind::Put, Some(object)) => {
+                    latest.insert(key, object.clone());
+                    Change::put(object.clone(), previous)
+                }
+                (EventKind::Put, None) => {
+                    latest.extend(previous.map(|previous| (key, previous)));
+                    continue;
+                }
+                (EventKind::Delete, _) => match previous {
+                    Some(gone) => Change::delete(gone, event.revision()),
+                    None => continue,
+                },
+            };
+            if let Some(observe) = &self.reading.observe {
+                observe(&change);
+            }
+            self.state.write().remember(Arc::new(change));
+        }
+        let mut state = self.state.write();
+        state.revision = revision;
+        let tail = state.head + state.ring.len() as u64;
+        drop(state);
+        self.tail.set(tail);
+    }
+
+    /// The end of a history that is worth remembering, and since when that is all there was.
+    fn remembered<'a>(&self, mut since: i64, history: &'a [Arc<Event>]) -> (i64, &'a [Arc<Event>]) {
+        let (mut bytes, most) = (0, self.state.read().history.watched);
+        let mut start = history.len();
+        while start > 0 && history.len() - start < RING && bytes <= most {
+            start -= 1;
+            let event = &history[start];
+            let told =
+                if event.kind == EventKind::Put { Some(&event.kv) } else { event.prev.as_ref() };
+            bytes += told.map_or(0, |kv| kv.value.len());
+        }
+        let (forgotten, kept) = history.split_at(start);
+        since = forgotten.last().map_or(since, |event| event.revision());
+        (since, kept)
+    }
+
+    /// Replaces the content by what was there at a revision; watchers are told that history is lost.
+    fn start_with(&self, objects: Vec<Arc<StoredObject>>, revision: i64) {
+        let objects = objects.into_iter().map(|object| (object.key.clone(), object)).collect();
         let mut state = self.state.write();
         let dropped = state.ring.len() as u64;
         state.head += dropped + 1;
@@ -265,7 +333,7 @@ impl Cache {
     /// Replaces the content by a fresh list, and tells the observer what that changes.
     fn replace(&self, items: &[KeyValue], revision: i64) {
         let before = self.state.read().objects.clone();
-        self.reset(items, revision);
+        self.start_with(self.read_all(&items.iter().collect::<Vec<_>>()), revision);
         let Some(observe) = &self.reading.observe else { return };
         let after = self.state.read().objects.clone();
         for (key, gone) in &before {
@@ -282,7 +350,7 @@ impl Cache {
     }
 
     /// Takes in one change of the store.
-    fn apply(&self, event: &karmada_store::Event) {
+    fn apply(&self, event: &Event) {
         let revision = event.revision();
         let state = self.state.read();
         if revision <= state.revision {
@@ -322,9 +390,13 @@ impl State {
             true => self.objects.remove(&change.object.key),
             false => self.objects.insert(change.object.key.clone(), change.object.clone()),
         };
+        self.revision = revision;
+        self.remember(change);
+    }
+
+    fn remember(&mut self, change: Arc<Change>) {
         self.ring_bytes += change.object.size();
         self.ring.push_back(change);
-        self.revision = revision;
         while self.ring.len() > RING || self.remembers_more_than(self.history.watched) {
             self.forget_oldest();
         }

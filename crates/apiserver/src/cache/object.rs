@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +12,7 @@ use karmada_apimachinery::object::ObjectMutExt as _;
 use karmada_apimachinery::{Map, Value};
 use karmada_handover::{Made, Shown, write_with_version};
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::texts::Texts;
@@ -20,9 +22,50 @@ use super::texts::Texts;
 #[serde(default)]
 struct Head<'a> {
     #[serde(borrow)]
-    labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    labels: Option<Labels<'a>>,
     #[serde(borrow, rename = "managedFields")]
     record: Option<&'a RawValue>,
+}
+
+/// Names and values, by their names; of a name that is there twice the last one counts.
+#[derive(Default)]
+struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
+
+/// A text as it stands where it was read from, unless there are escapes in it.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels<'de>, A::Error> {
+                let mut labels: Vec<(Text<'de>, Text<'de>)> = Vec::new();
+                while let Some(label) = map.next_entry()? {
+                    labels.push(label);
+                }
+                // Ours are in order already.
+                if !labels.is_sorted_by(|one, other| one.0 < other.0) {
+                    labels = BTreeMap::from_iter(labels).into_iter().collect();
+                }
+                Ok(Labels(labels))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+impl Head<'_> {
+    fn labels(&self) -> Texts {
+        let labels = self.labels.iter().flat_map(|labels| &labels.0);
+        labels.flat_map(|(name, value)| [&*name.0, &*value.0]).collect()
+    }
 }
 
 const RECORD: &str = "managedFields";
@@ -139,13 +182,15 @@ pub struct Unreadable {
 impl StoredObject {
     /// Reads an object from the store; `revision` is its version.
     pub fn read(key: Arc<str>, text: &Bytes, revision: i64) -> Result<Self, Unreadable> {
+        if let Some((places, labels)) = read_ours(text) {
+            return Ok(Self::new((key, revision), text.clone(), places, labels));
+        }
         let unreadable = |source| Unreadable { key: key.to_string(), source };
         let fields: BTreeMap<Cow<'_, str>, &RawValue> =
             serde_json::from_slice(text).map_err(unreadable)?;
         let metadata = fields.get("metadata").map_or("{}", |raw| raw.get());
         let head: Head<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
-        let labels = head.labels.iter().flatten();
-        let labels = labels.flat_map(|(name, value)| [name, value]).collect();
+        let labels = head.labels();
         let record = head.record.and_then(|record| find_record(metadata, record.get()));
         let (text, places) = match find_places(text, &fields, metadata, record) {
             Some(places) => (text.clone(), places),
@@ -286,6 +331,54 @@ impl StoredObject {
             }
         }
     }
+}
+
+/// Reads a text that is laid out as everything is that this server has written, in one pass and without looking
+/// at more of it than that it is well formed. Nothing if it is anything else.
+fn read_ours(text: &[u8]) -> Option<(Places, Texts)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut rest = text.strip_prefix('{')?;
+    for name in ["\"kind\":", "\"apiVersion\":"] {
+        if let Some(value) = rest.strip_prefix(name) {
+            rest = skip_plain(value)?.strip_prefix(',')?;
+        }
+    }
+    let bare = text.len() - rest.len();
+    rest = rest.strip_prefix("\"metadata\":")?;
+    let version = text.len() - rest.len() + 1;
+    if !rest.starts_with('{') || rest.as_bytes().get(1).is_some_and(u8::is_ascii_whitespace) {
+        return None;
+    }
+    let (head, mut rest) = read_one::<Head<'_>>(rest)?;
+    let metadata_end = text.len() - rest.len();
+    while let Some(field) = rest.strip_prefix(',') {
+        let value = skip_plain(field)?;
+        let name = &field[..field.len() - value.len()];
+        if ["\"kind\"", "\"apiVersion\"", "\"metadata\""].contains(&name) {
+            return None;
+        }
+        rest = read_one::<IgnoredAny>(value.strip_prefix(':')?)?.1;
+    }
+    let metadata = &text[version - 1..metadata_end];
+    let record = head.record.and_then(|record| find_record(metadata, record.get()));
+    let record = record.map_or(0..0, |at| at.start + version - 1..at.end + version - 1);
+    let places = Places::new(bare, version, metadata_end, record)?;
+    (rest == "}").then(|| (places, head.labels()))
+}
+
+/// What follows a text in quotes that has nothing in it to be decoded.
+fn skip_plain(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('"')?;
+    let end = inner.find(|c: char| matches!(c, '"' | '\\') || c < ' ')?;
+    inner[end..].strip_prefix('"')
+}
+
+/// Reads one value, and returns what follows it.
+fn read_one<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(T, &'a str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    let rest = text.get(values.byte_offset()..)?;
+    Some((value, rest))
 }
 
 /// How the text begins up to the first field of the metadata, and where those begin.
@@ -528,5 +621,61 @@ mod tests {
                 assert_eq!(serde_json::from_slice::<Value>(&cut).unwrap(), value);
             }
         }
+    }
+
+    #[test]
+    fn reading_ours_in_one_pass_is_reading_it() {
+        let ours = [
+            r#"{"kind":"X","apiVersion":"v1","metadata":{"name":"a","labels":{"a":"b","c":""}},"data":{}}"#,
+            r#"{"kind":"X","apiVersion":"v1","metadata":{}}"#,
+            r#"{"kind":"X","metadata":{"labels":{},"managedFields":[{"a":"]"}],"name":"a"},"x":1}"#,
+            r#"{"apiVersion":"v1","metadata":{"labels":null},"x":[1,"\u00fc\""],"":null}"#,
+            r#"{"metadata":{"labels":{"b":"\n","a":"\u00fc","b":"2"},"x":[{}]}}"#,
+        ];
+        for text in ours {
+            let (places, labels) = read_ours(text.as_bytes()).expect(text);
+            let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).unwrap();
+            let metadata = fields["metadata"].get();
+            let head: Head<'_> = serde_json::from_str(metadata).unwrap();
+            let record = head.record.and_then(|record| find_record(metadata, record.get()));
+            let found = find_places(text.as_bytes(), &fields, metadata, record).unwrap();
+            let head: BTreeMap<String, Value> = serde_json::from_str(metadata).unwrap();
+            let known = head.get("labels").and_then(Value::as_object).into_iter().flatten();
+            let known: Texts = known.flat_map(|(n, v)| [n, v.as_str().unwrap()]).collect();
+            assert_eq!(format!("{places:?}"), format!("{found:?}"), "{text}");
+            assert_eq!(labels, known, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_laid_out_as_ours_is_read_in_full() {
+        let others = [
+            "",
+            "null",
+            "[]",
+            "{}",
+            r#"{"kind":"X","apiVersion":"v1"}"#,
+            r#"{"kind":"X","metadata":[]}"#,
+            r#"{"kind":"X","metadata":{"labels":{"a":1}}}"#,
+            r#"{"kind":"X","metadata":{}"#,
+            r#"{"kind":"X","metadata":{}} "#,
+            r#"{"kind":"X","metadata":{},}"#,
+            r#"{"kind":"X","metadata":{},"x"}"#,
+            r#"{"kind":"X","metadata":{},"x":}"#,
+            r#"{"kind":"X","metadata":{},"x":{"y":[1,2}}"#,
+            r#"{"kind":"X","metadata":{},"x":"y}"#,
+            r#"{"kind":"X","metadata":{},"x":1}}"#,
+            r#"{"kind":"X","metadata":{},"x":12 3}"#,
+            r#"{"kind":"X","metadata":{},"metadata":{"labels":{}}}"#,
+            r#"{"kind":"X","metadata":{},"meta\u0064ata":{}}"#,
+            r#"{"kind":"X","metadata":{},"kind":"Y"}"#,
+            r#"{"ki\u006ed":"X","metadata":{}}"#,
+            r#"{"kind":"X", "metadata":{}}"#,
+            r#"{"kind":"X","metadata":{ "name":"a"}}"#,
+        ];
+        for text in others {
+            assert!(read_ours(text.as_bytes()).is_none(), "{text}");
+        }
+        assert!(read_ours(b"{\"metadata\":{},\"x\":\"\xff\"}").is_none());
     }
 }

@@ -2,6 +2,7 @@
 //! last compaction, and the rules of reading and writing them. It neither waits nor does I/O.
 
 use std::cmp::Ordering;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,40 +13,98 @@ use crate::{
     Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, RangeQuery, RangeResult, Result,
 };
 
-/// One state of a key: its value, or a tombstone left by the deletion at `revision`.
+/// How many events are kept as watchers are told of them. Most watchers are no further behind; for the others they
+/// are made again.
+const RECENT: usize = 256;
+
+/// One state of a key: its value, or a tombstone left by the deletion at `revision`. The key itself is that of
+/// the map.
 #[derive(Debug, Clone)]
 struct Version {
+    value: Option<Bytes>,
+    created: i64,
     revision: i64,
-    kv: Option<KeyValue>,
+    version: i64,
 }
 
 impl Version {
+    fn of(event: &Event) -> Self {
+        let KeyValue { value, create_revision, mod_revision, version, .. } = &event.kv;
+        let value = (event.kind == EventKind::Put).then(|| value.clone());
+        Self { value, created: *create_revision, revision: *mod_revision, version: *version }
+    }
+
     fn size(&self) -> usize {
-        self.kv.as_ref().map_or(0, |kv| kv.value.len())
+        self.value.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// The state with its key, unless it is a tombstone.
+    fn live(&self, key: &Arc<str>) -> Option<KeyValue> {
+        Some(self.pair(key, self.value.clone()?))
+    }
+
+    fn pair(&self, key: &Arc<str>, value: Bytes) -> KeyValue {
+        let &Self { created, revision, version, .. } = self;
+        let key = key.clone();
+        KeyValue { key, value, create_revision: created, mod_revision: revision, version }
     }
 }
 
 #[derive(Debug, Clone)]
 struct Versions {
     latest: Version,
-    /// Superseded states since the last compaction, oldest first.
-    older: VecDeque<Version>,
+    /// Superseded states since the last compaction, oldest first. Most keys rest and have none.
+    #[expect(clippy::box_collection, reason = "an empty queue takes four times the room of none")]
+    older: Option<Box<VecDeque<Version>>>,
 }
 
 impl Versions {
-    fn at(&self, revision: i64) -> Option<&KeyValue> {
-        if self.latest.revision <= revision {
-            return self.latest.kv.as_ref();
-        }
-        self.older.iter().rev().find(|version| version.revision <= revision)?.kv.as_ref()
+    fn only(latest: Version) -> Self {
+        Self { latest, older: None }
     }
+
+    fn at(&self, revision: i64) -> Option<&Version> {
+        if self.latest.revision <= revision {
+            return Some(&self.latest);
+        }
+        let older = self.older.as_deref()?;
+        let place = older.partition_point(|version| version.revision <= revision);
+        older.get(place.checked_sub(1)?)
+    }
+
+    /// Forgets the states before the one of `revision`, and that one too if it is a tombstone; returns how
+    /// large they were.
+    fn forget_before(&mut self, revision: i64) -> usize {
+        let Some(older) = &mut self.older else { return 0 };
+        let gone = |old: &mut Version| {
+            old.revision < revision || (old.revision == revision && old.value.is_none())
+        };
+        let mut bytes = 0;
+        while let Some(old) = older.pop_front_if(gone) {
+            bytes += old.size();
+        }
+        if older.is_empty() {
+            self.older = None;
+        }
+        bytes
+    }
+}
+
+/// A revision in the history.
+#[derive(Debug, Clone)]
+struct Logged {
+    key: Arc<str>,
+    /// The size of the value that it superseded.
+    superseded: usize,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     keys: BTreeMap<Arc<str>, Versions>,
-    /// The event of every revision after `compacted`, without gaps.
-    log: VecDeque<Arc<Event>>,
+    /// Every revision after `compacted`, without gaps.
+    log: VecDeque<Logged>,
+    /// The newest events.
+    recent: VecDeque<Arc<Event>>,
     revision: i64,
     compacted: i64,
     /// The size of all superseded values.
@@ -79,6 +138,7 @@ impl Index {
         Self {
             keys: BTreeMap::new(),
             log: VecDeque::new(),
+            recent: VecDeque::new(),
             revision: compacted,
             compacted,
             history_bytes: 0,
@@ -90,9 +150,9 @@ impl Index {
     pub(crate) fn resting_at(compacted: i64, mut resting: Vec<KeyValue>) -> Self {
         resting.sort_by(by_key);
         let rest = |kv: KeyValue| {
-            let key = kv.key.clone();
-            let latest = Version { revision: kv.mod_revision, kv: Some(kv) };
-            (key, Versions { latest, older: VecDeque::new() })
+            let KeyValue { key, value, create_revision, mod_revision, version } = kv;
+            let (value, created, revision) = (Some(value), create_revision, mod_revision);
+            (key, Versions::only(Version { value, created, revision, version }))
         };
         Self { keys: resting.into_iter().map(rest).collect(), ..Self::starting_at(compacted) }
     }
@@ -105,10 +165,10 @@ impl Index {
     /// The revision to compact to if history may take this much.
     pub(crate) fn revision_keeping(&self, bytes: usize) -> i64 {
         let mut kept = 0;
-        for event in self.log.iter().rev() {
-            kept += event.prev.as_ref().map_or(0, |prev| prev.value.len());
+        for (place, logged) in self.log.iter().enumerate().rev() {
+            kept += logged.superseded;
             if kept > bytes {
-                return event.revision();
+                return self.compacted + 1 + place as i64;
             }
         }
         self.compacted
@@ -122,8 +182,9 @@ impl Index {
         self.compacted
     }
 
-    pub(crate) fn latest(&self, key: &str) -> Option<&KeyValue> {
-        self.keys.get(key)?.latest.kv.as_ref()
+    pub(crate) fn latest(&self, key: &str) -> Option<KeyValue> {
+        let (key, versions) = self.keys.get_key_value(key)?;
+        versions.latest.live(key)
     }
 
     fn resolve(&self, at: Option<i64>) -> Result<i64> {
@@ -139,7 +200,8 @@ impl Index {
 
     pub(crate) fn get(&self, key: &str, at: Option<i64>) -> Result<Option<KeyValue>> {
         let revision = self.resolve(at)?;
-        Ok(self.keys.get(key).and_then(|versions| versions.at(revision)).cloned())
+        let found = self.keys.get_key_value(key);
+        Ok(found.and_then(|(key, versions)| versions.at(revision)?.live(key)))
     }
 
     pub(crate) fn range(&self, query: &RangeQuery) -> Result<RangeResult> {
@@ -151,11 +213,12 @@ impl Index {
         }
         let bounds =
             (Bound::Included(query.start.as_str()), end.map_or(Bound::Unbounded, Bound::Excluded));
-        for versions in self.keys.range::<str, _>(bounds).map(|(_, versions)| versions) {
-            let Some(kv) = versions.at(revision) else { continue };
+        for (key, versions) in self.keys.range::<str, _>(bounds) {
+            let live = versions.at(revision).filter(|version| version.value.is_some());
+            let Some(version) = live else { continue };
             result.count += 1;
             if query.limit == 0 || result.items.len() < query.limit {
-                result.items.push(kv.clone());
+                result.items.extend(version.live(key));
             } else {
                 result.more = true;
             }
@@ -163,35 +226,64 @@ impl Index {
         Ok(result)
     }
 
-    /// Returns the events after revision `after`, at most `limit` of them.
-    pub(crate) fn events_after(&self, after: i64, limit: usize) -> Result<Events<'_>> {
+    /// Returns the revisions after `after` with the keys they are of, at most `limit` of them.
+    pub(crate) fn revisions_after(
+        &self,
+        after: i64,
+        limit: usize,
+    ) -> Result<impl Iterator<Item = (i64, &Arc<str>)>> {
         if after < self.compacted {
             return Err(Error::Compacted { requested: after, compacted: self.compacted });
         }
         let skip = usize::try_from(after - self.compacted).unwrap_or(usize::MAX);
         let start = skip.min(self.log.len());
         let end = start.saturating_add(limit).min(self.log.len());
-        Ok(self.log.range(start..end))
+        let keys = self.log.range(start..end).map(|logged| &logged.key);
+        Ok((self.compacted + 1 + start as i64..).zip(keys))
+    }
+
+    /// Returns the event of a revision that was of this key, if it is still known.
+    pub(crate) fn event(&self, revision: i64, key: &str) -> Option<Arc<Event>> {
+        let first_recent = self.revision + 1 - self.recent.len() as i64;
+        if revision >= first_recent {
+            return self.recent.get(usize::try_from(revision - first_recent).ok()?).cloned();
+        }
+        let (key, versions) = self.keys.get_key_value(key)?;
+        let version = versions.at(revision).filter(|version| version.revision == revision)?;
+        let kind = if version.value.is_some() { EventKind::Put } else { EventKind::Delete };
+        let kv = version.pair(key, version.value.clone().unwrap_or_default());
+        let prev = versions.at(revision - 1).and_then(|prev| prev.live(key));
+        Some(Arc::new(Event { kind, kv, prev }))
     }
 
     /// Makes the event's state the newest one of its key. Events come in order, without gaps.
     pub(crate) fn apply(&mut self, event: Arc<Event>) {
         debug_assert_eq!(event.revision(), self.revision + 1);
         self.revision = event.revision();
-        let kv = (event.kind == EventKind::Put).then(|| event.kv.clone());
-        let version = Version { revision: event.revision(), kv };
-        match self.keys.get_mut(&event.kv.key) {
-            Some(versions) => {
+        let version = Version::of(&event);
+        // Keys are kept once, whoever wrote them last.
+        let (key, superseded) = match self.keys.entry(event.kv.key.clone()) {
+            Entry::Occupied(mut entry) => {
+                let versions = entry.get_mut();
                 let superseded = std::mem::replace(&mut versions.latest, version);
-                self.history_bytes += superseded.size();
-                versions.older.push_back(superseded);
+                let size = superseded.size();
+                // Many keys are written twice before they rest.
+                let one = || Box::new(VecDeque::with_capacity(1));
+                versions.older.get_or_insert_with(one).push_back(superseded);
+                (entry.key().clone(), size)
             }
-            None => {
-                let versions = Versions { latest: version, older: VecDeque::new() };
-                self.keys.insert(event.kv.key.clone(), versions);
+            Entry::Vacant(entry) => {
+                let key = entry.key().clone();
+                entry.insert(Versions::only(version));
+                (key, 0)
             }
+        };
+        self.history_bytes += superseded;
+        self.log.push_back(Logged { key, superseded });
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
         }
-        self.log.push_back(event);
+        self.recent.push_back(event);
     }
 
     /// Says what compacting to `target` would make unreachable, going at most `limit` revisions
@@ -202,11 +294,14 @@ impl Index {
             return None;
         }
         let mut step = Step { compacted: self.compacted, ..Step::default() };
-        for event in self.log.iter().take(limit).take_while(|event| event.revision() <= target) {
-            step.compacted = event.revision();
-            step.victims.extend(event.prev.as_ref().map(|prev| prev.mod_revision));
-            if event.kind == EventKind::Delete {
-                step.victims.push(event.revision());
+        let span = usize::try_from(target - self.compacted).unwrap_or(usize::MAX).min(limit);
+        for (revision, logged) in (self.compacted + 1..).zip(self.log.iter().take(span)) {
+            step.compacted = revision;
+            let Some(versions) = self.keys.get(&logged.key) else { continue };
+            let live = |version: &&Version| version.value.is_some();
+            step.victims.extend(versions.at(revision - 1).filter(live).map(|prev| prev.revision));
+            if versions.at(revision).is_some_and(|version| version.value.is_none()) {
+                step.victims.push(revision);
             }
         }
         Some(step)
@@ -214,26 +309,23 @@ impl Index {
 
     /// Forgets all history before `target`.
     pub(crate) fn compact(&mut self, target: i64) {
-        while let Some(event) = self.log.front().filter(|event| event.revision() <= target) {
-            self.compacted = event.revision();
-            if let Some(versions) = self.keys.get_mut(&event.kv.key) {
-                let gone = match event.kind {
-                    EventKind::Put => event.prev.as_ref().map_or(0, |prev| prev.mod_revision),
-                    EventKind::Delete => event.revision(),
-                };
-                while let Some(old) = versions.older.pop_front_if(|old| old.revision <= gone) {
-                    self.history_bytes -= old.size();
-                }
-                if versions.older.is_empty() {
-                    // Its room is more than a key takes otherwise, and most keys rest.
-                    versions.older = VecDeque::new();
-                }
-                let deleted = versions.latest.kv.is_none() && versions.latest.revision <= gone;
-                if deleted {
-                    self.keys.remove(&event.kv.key);
-                }
+        while self.compacted < target
+            && let Some(Logged { key, .. }) = self.log.pop_front()
+        {
+            self.compacted += 1;
+            let Some(versions) = self.keys.get_mut(&key) else { continue };
+            self.history_bytes -= versions.forget_before(self.compacted);
+            let Version { value, revision, .. } = &versions.latest;
+            if value.is_none() && *revision <= self.compacted {
+                self.keys.remove(&key);
             }
-            self.log.pop_front();
+        }
+        let kept = usize::try_from(self.revision - self.compacted).unwrap_or(0);
+        let surplus = self.recent.len().saturating_sub(kept);
+        self.recent.drain(..surplus);
+        if self.log.capacity() > 4 * self.log.len() + 1024 {
+            // A burst is over.
+            self.log.shrink_to(2 * self.log.len());
         }
     }
 }
@@ -242,8 +334,6 @@ impl Index {
 pub(crate) fn by_key(one: &KeyValue, other: &KeyValue) -> Ordering {
     one.key.cmp(&other.key).then(one.mod_revision.cmp(&other.mod_revision))
 }
-
-pub(crate) type Events<'a> = std::collections::vec_deque::Iter<'a, Arc<Event>>;
 
 /// Writes that follow each other and have not reached the index yet: each is judged by the index
 /// as the ones before it will leave it.
@@ -262,7 +352,7 @@ impl Stage {
         };
         let current = match self.latest.get(&key) {
             Some(staged) => staged.clone(),
-            None => index.latest(&key).cloned(),
+            None => index.latest(&key),
         };
         let met = match expect {
             Expect::Any => true,
@@ -295,4 +385,50 @@ fn event_of(
     let value = value.unwrap_or_default();
     let kv = KeyValue { key, value, create_revision, mod_revision: revision, version };
     Event { kind, kv, prev: current }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(index: &mut Index, key: &str, value: Option<&'static str>) -> Arc<Event> {
+        let (key, expect) = (Arc::from(key), Expect::Any);
+        let write = match value {
+            Some(value) => Write::Put { key, value: value.into(), expect },
+            None => Write::Delete { key, expect },
+        };
+        let event = Stage::default().add(index, write).unwrap();
+        index.apply(event.clone());
+        event
+    }
+
+    #[test]
+    fn old_events_are_made_again_as_they_were() {
+        let mut index = Index::default();
+        let mut events = Vec::new();
+        for round in 0..RECENT {
+            events.push(write(&mut index, "/a", Some("1")));
+            events.push(write(&mut index, "/b", Some("22")));
+            if round % 3 == 0 {
+                events.push(write(&mut index, "/a", None));
+            }
+        }
+        for compacted in [0, 1, 2, 3, 4, 5, 6, 7, 8, 100] {
+            index.compact(FIRST_REVISION + compacted);
+            let revisions = index.revisions_after(FIRST_REVISION + compacted, usize::MAX).unwrap();
+            let known: Vec<_> =
+                revisions.map(|(revision, key)| index.event(revision, key).unwrap()).collect();
+            assert_eq!(known, events[compacted as usize..], "{compacted}");
+        }
+        let superseded: usize = index.log.iter().map(|logged| logged.superseded).sum();
+        assert_eq!(index.history_bytes(), superseded);
+        index.compact(index.revision());
+        assert_eq!((index.history_bytes(), index.log.len(), index.recent.len()), (0, 0, 0));
+        assert!(index.keys.values().all(|versions| versions.older.is_none()));
+    }
+
+    #[test]
+    fn a_resting_key_takes_little() {
+        assert_eq!(size_of::<(Arc<str>, Versions)>(), 80);
+    }
 }

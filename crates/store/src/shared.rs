@@ -51,7 +51,7 @@ impl Shared {
             let mut state = self.state.write();
             let (events, out) = decide(&state.index);
             for event in events {
-                let touched = state.watchers.iter().filter(|watcher| watcher.sees(&event));
+                let touched = state.watchers.iter().filter(|watcher| watcher.sees(&event.kv.key));
                 woken.extend(touched.filter(|watcher| watcher.mark(event.revision())).cloned());
                 state.index.apply(event);
             }
@@ -86,7 +86,8 @@ impl Shared {
     pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: i64) -> Result<WatchStream> {
         let watcher = {
             let mut state = self.state.write();
-            let unseen = state.index.events_after(after, 1)?.next().map(|event| event.revision());
+            let unseen =
+                state.index.revisions_after(after, 1)?.next().map(|(revision, _)| revision);
             let watcher = Arc::new(Watcher::new(prefix, unseen));
             state.watchers.push(watcher.clone());
             watcher

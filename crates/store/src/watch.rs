@@ -36,8 +36,8 @@ impl Watcher {
         }
     }
 
-    pub(crate) fn sees(&self, event: &Event) -> bool {
-        event.kv.key.starts_with(&self.prefix)
+    pub(crate) fn sees(&self, key: &str) -> bool {
+        key.starts_with(&self.prefix)
     }
 
     /// Notes an unseen event; says whether it is the first one since the watcher looked.
@@ -119,10 +119,10 @@ impl Cursor {
         // What lies between the last event handed out and the first unseen one concerns others.
         let after = self.seen.max(unseen - 1);
         let mut last = after;
-        for event in state.index.events_after(after, SCAN)? {
-            last = event.revision();
-            if self.watcher.sees(event) {
-                self.buffer.push_back(event.clone());
+        for (revision, key) in state.index.revisions_after(after, SCAN)? {
+            last = revision;
+            if self.watcher.sees(key) {
+                self.buffer.extend(state.index.event(revision, key));
             }
         }
         self.seen = last;

@@ -46,7 +46,7 @@ pub(super) fn load(conn: &Connection, path: &Path) -> Result<Index> {
         if kv.mod_revision != expected {
             return Err(file.damaged(format!("the record of revision {expected} is missing")));
         }
-        let prev = index.latest(&kv.key).cloned();
+        let prev = index.latest(&kv.key);
         index.apply(Arc::new(Event { kind, kv, prev }));
     }
     Ok(index)

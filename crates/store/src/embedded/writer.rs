@@ -142,7 +142,8 @@ impl Writer {
         if stored > known {
             warn!(from = known, to = stored, "writes reported as failed were stored after all");
             let index = self.disk.load()?;
-            let missed = index.events_after(known, usize::MAX)?.cloned().collect();
+            let missed = index.revisions_after(known, usize::MAX)?;
+            let missed = missed.filter_map(|(revision, key)| index.event(revision, key)).collect();
             self.shared.apply_with(|_| (missed, ()));
         }
         self.suspect = false;

@@ -103,14 +103,15 @@ pub struct StoredObject {
     places: Places,
     /// Whether the object reads differently from what is stored.
     pub completed: bool,
-    fields: Fields,
+    /// Only where the resource has some.
+    fields: Option<Box<Fields>>,
     value: OnceLock<Arc<Value>>,
     /// What readers of the same process made of it.
     made: Made,
 }
 
 /// Values of the fields a selector may name beyond name and namespace.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Fields {
     /// Shared with the other objects of the resource.
     names: Arc<[Arc<str>]>,
@@ -207,7 +208,7 @@ impl StoredObject {
             text,
             places,
             completed: false,
-            fields: Fields::default(),
+            fields: None,
             value: OnceLock::new(),
             made: Made::default(),
         }
@@ -241,7 +242,7 @@ impl StoredObject {
             shared = names();
         }
         let values = fields.iter().map(|(_, value)| value).collect();
-        self.fields = Fields { names: shared, values };
+        self.fields = Some(Box::new(Fields { names: shared, values }));
     }
 
     pub fn name(&self) -> &str {
@@ -326,7 +327,7 @@ impl StoredObject {
             "metadata.name" => Some(self.name()),
             "metadata.namespace" => Some(self.namespace()),
             other => {
-                let Fields { names, values } = &self.fields;
+                let Fields { names, values } = self.fields.as_deref()?;
                 names.iter().zip(values.iter()).find(|(name, _)| ***name == *other).map(|(_, v)| v)
             }
         }

@@ -65,9 +65,9 @@ fn request<'a>(
     admission::Request {
         resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
         kind: gvk,
-        subresource: attributes.subresource.clone(),
-        name: attributes.name.clone(),
-        namespace: attributes.namespace.clone(),
+        subresource: attributes.subresource.to_string(),
+        name: attributes.name.to_string(),
+        namespace: attributes.namespace.to_string(),
         operation: match attributes.operation {
             Operation::Create => admission::Operation::Create,
             Operation::Update => admission::Operation::Update,

@@ -73,8 +73,8 @@ impl Admission for Hooks {
             resource: Gvr::new(&*gvk.group, &*gvk.version, &*attributes.resource),
             kind: gvk,
             subresource: String::new(),
-            name: attributes.name.clone(),
-            namespace: attributes.namespace.clone(),
+            name: attributes.name.to_string(),
+            namespace: attributes.namespace.to_string(),
             operation: match attributes.operation {
                 Operation::Create => admission::Operation::Create,
                 _ => admission::Operation::Update,

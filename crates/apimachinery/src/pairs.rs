@@ -57,7 +57,7 @@ impl Pairs {
         let is_sorted = pairs.is_sorted_by(|(a, _), (b, _)| **a < **b);
         if !is_sorted {
             pairs.reverse();
-            pairs.sort_by(|(a, _), (b, _)| (**a).cmp(&**b));
+            pairs.sort_by(|(a, _), (b, _)| str::cmp(a, b));
             pairs.dedup_by(|(later, _), (first, _)| **later == **first);
         }
         if pairs.is_empty() {

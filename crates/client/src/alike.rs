@@ -44,6 +44,8 @@ pub(crate) fn kind(gvk: Gvk) -> Arc<Gvk> {
     SEEN.share(gvk)
 }
 
+type Beginnings = HashMap<Box<[u8]>, Arc<Gvk>>;
+
 /// How many beginnings of texts are remembered; there are not nearly as many kinds.
 const BEGINNINGS: usize = 1024;
 
@@ -52,7 +54,7 @@ pub(crate) fn kind_of_beginning<E>(
     beginning: &[u8],
     read: impl FnOnce(&[u8]) -> Result<Gvk, E>,
 ) -> Result<Arc<Gvk>, E> {
-    static KNOWN: LazyLock<RwLock<HashMap<Box<[u8]>, Arc<Gvk>>>> = LazyLock::new(RwLock::default);
+    static KNOWN: LazyLock<RwLock<Beginnings>> = LazyLock::new(RwLock::default);
     if let Some(known) = KNOWN.read().get(beginning) {
         return Ok(known.clone());
     }

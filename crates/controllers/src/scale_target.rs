@@ -97,7 +97,7 @@ fn is_claimed(scaler: &Object) -> bool {
     let labels = &scaler.meta().labels;
     [labels::PROPAGATION_POLICY_PERMANENT_ID, labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID]
         .iter()
-        .any(|key| labels.get(*key).is_some_and(|id| !id.is_empty()))
+        .any(|key| labels.get(key).is_some_and(|id| !id.is_empty()))
 }
 
 async fn reconcile(target: Target, ctx: Arc<Ctx>) -> Result<Action, Error> {

@@ -182,6 +182,6 @@ impl Kinds {
 pub(crate) fn policy_ids(object: &Object) -> Vec<String> {
     let marks =
         [labels::PROPAGATION_POLICY_PERMANENT_ID, labels::CLUSTER_PROPAGATION_POLICY_PERMANENT_ID];
-    let ids = marks.iter().filter_map(|mark| object.meta().labels.get(*mark));
+    let ids = marks.iter().filter_map(|mark| object.meta().labels.get(mark));
     ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }

@@ -361,7 +361,7 @@ mod tests {
     struct Text(Bytes, usize, Range<usize>, Made);
 
     impl Text {
-        fn new(value: &Value) -> Arc<dyn Shown> {
+        fn shown(value: &Value) -> Arc<dyn Shown> {
             let text = value.to_string();
             let (_, rest) = text.split_once("\"metadata\":{").unwrap();
             let metadata = format!("{{{rest}");
@@ -417,7 +417,7 @@ mod tests {
         for metadata in cases {
             let mut value = json!({"apiVersion": "apps/v1", "kind": "Deployment",
                 "metadata": metadata, "spec": {"replicas": 1}});
-            let shared = Object::shared(&Text::new(&value)).unwrap();
+            let shared = Object::shared(&Text::shown(&value)).unwrap();
             value["metadata"]["resourceVersion"] = "7".into();
             let other = Object::from_value(&value).unwrap();
             assert_eq!((shared.gvk(), shared.meta()), (other.gvk(), other.meta()));

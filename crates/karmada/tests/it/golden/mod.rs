@@ -51,13 +51,10 @@ type Topic = (String, Vec<Value>);
 
 /// Topics that write the same objects outside of namespaces, or the same namespaces, are one group: replayed
 /// at the same time they would get in each other's way. Cases of one topic share them anyway.
-fn groups() -> Vec<Vec<Topic>> {
+fn groups(topics: impl IntoIterator<Item = Topic>) -> Vec<Vec<Topic>> {
     let mut groups: Vec<(BTreeSet<String>, Vec<Topic>)> = Vec::new();
-    for (topic, cases) in topics() {
+    for (topic, cases) in topics {
         let mut written: BTreeSet<String> = cases.iter().flat_map(written_by).collect();
-        if topic.starts_with(DISCOVERY) || cases.iter().any(registers_a_server) {
-            written.insert(DISCOVERY.to_owned());
-        }
         let mut together = vec![(topic, cases)];
         for (others, topics) in std::mem::take(&mut groups) {
             if written.is_disjoint(&others) {
@@ -75,18 +72,9 @@ fn groups() -> Vec<Vec<Topic>> {
     groups
 }
 
-/// What is served is compared as a whole, so nobody may register anything meanwhile.
+/// Compares what is served as a whole, which every definition and every registered server changes: these
+/// topics are replayed before all others, and write nothing themselves.
 const DISCOVERY: &str = "discovery";
-
-/// Whether a case makes a group one of another server.
-fn registers_a_server(case: &Value) -> bool {
-    let steps = ["setup", "steps"].into_iter();
-    let mut steps = steps.flat_map(|part| case[part].as_array().into_iter().flatten());
-    steps.any(|step| {
-        let body = &step["request"]["body"];
-        body["kind"] == "APIService" && body["spec"]["service"].is_object()
-    })
-}
 
 /// Paths of what a case writes outside of namespaces.
 fn written_by(case: &Value) -> Vec<String> {
@@ -145,8 +133,11 @@ fn wait_for_nobody(role: Role, case: &mut Value) {
 
 async fn replay(role: Role) {
     let server = Arc::new(Server::start(role).await);
-    let queue = Arc::new(Mutex::new(groups()));
     let known = Arc::new(known_differences(role));
+    let (first, others): (Vec<Topic>, Vec<Topic>) =
+        topics().into_iter().partition(|(topic, _)| topic.starts_with(DISCOVERY));
+    let mut results = replay_topics(role, &server, &known, first).await;
+    let queue = Arc::new(Mutex::new(groups(others)));
     let mut lanes = Vec::new();
     for _ in 0..LANES {
         let (server, queue, known) = (server.clone(), queue.clone(), known.clone());
@@ -154,28 +145,36 @@ async fn replay(role: Role) {
             let mut results = Vec::new();
             loop {
                 let Some(topics) = queue.lock().await.pop() else { return results };
-                let mut runner = run::Runner::new(&server);
-                let mut cases = Vec::new();
-                for (topic, own) in topics {
-                    cases.extend(own.into_iter().map(|case| (topic.clone(), case)));
-                }
-                cases.retain(|(_, case)| is_for(role, case));
-                for (topic, mut case) in cases {
-                    wait_for_nobody(role, &mut case);
-                    let id = case["id"].as_str().unwrap_or_default().to_owned();
-                    // What is known to differ is not waited for at length.
-                    let patience = if known.contains_key(&id) { BRIEF } else { LONG };
-                    let difference = runner.replay(&case, patience).await;
-                    results.push((topic, id, difference));
-                }
+                results.extend(replay_topics(role, &server, &known, topics).await);
             }
         }));
     }
-    let mut results = Vec::new();
     for lane in lanes {
         results.extend(lane.await.expect("a lane panicked"));
     }
     report(role, results);
+}
+
+/// One case after the other.
+async fn replay_topics(
+    role: Role,
+    server: &Arc<Server>,
+    known: &BTreeMap<String, bool>,
+    topics: Vec<Topic>,
+) -> Vec<Outcome> {
+    let mut runner = run::Runner::new(server);
+    let mut results = Vec::new();
+    for (topic, cases) in topics {
+        for mut case in cases.into_iter().filter(|case| is_for(role, case)) {
+            wait_for_nobody(role, &mut case);
+            let id = case["id"].as_str().unwrap_or_default().to_owned();
+            // What is known to differ is not waited for at length.
+            let patience = if known.contains_key(&id) { BRIEF } else { LONG };
+            let difference = runner.replay(&case, patience).await;
+            results.push((topic.clone(), id, difference));
+        }
+    }
+    results
 }
 
 type Outcome = (String, String, Option<compare::Difference>);

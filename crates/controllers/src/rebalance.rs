@@ -146,11 +146,15 @@ impl Ctx {
         at: Time,
     ) -> Result<bool, karmada_client::Error> {
         let Some(object) = bindings.cache().get(key) else { return Ok(false) };
-        let triggered = object.typed::<B>().ok().and_then(|b| b.spec().reschedule_triggered_at);
+        let binding = object.typed::<B>().ok();
+        let triggered = binding.as_ref().and_then(|b| b.spec().reschedule_triggered_at);
         // Compat: a request that is older than the last one changes nothing, and counts as served.
         if triggered.is_some_and(|before| before >= at) {
             return Ok(true);
         }
+        // Times are in seconds: a decision of the same second would count as the answer to this request.
+        let scheduled = binding.and_then(|b| b.status().last_scheduled_time);
+        let at = if scheduled == Some(at) { Time(at.0 + Duration::from_secs(1)) } else { at };
         let patch = json!({
             "metadata": {"resourceVersion": object.resource_version()},
             "spec": {"rescheduleTriggeredAt": at},

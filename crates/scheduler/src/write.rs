@@ -137,7 +137,8 @@ impl Scheduler {
         Ok(Verdict::Failed)
     }
 
-    /// Brings the status up to date; returns whether the condition says something new.
+    /// Brings the status up to date; returns whether the condition says something new. A rebalance that was asked
+    /// for after the decision is not answered by it.
     async fn report<B: Binding>(
         &self,
         lane: &Lane<B>,
@@ -145,8 +146,15 @@ impl Scheduler {
         mut current: Arc<B>,
         report: &Report,
     ) -> Result<bool, Error> {
+        let asked = current.spec().reschedule_triggered_at;
         for _ in 0..CONFLICTS {
-            let (patch, news) = status_patch(&*current, report, self.clock.now().into());
+            if current.spec().reschedule_triggered_at != asked {
+                break;
+            }
+            // Who asks may be ahead of this clock, and is served all the same.
+            let now = Time::from(self.clock.now());
+            let now = asked.map_or(now, |asked| asked.max(now));
+            let (patch, news) = status_patch(&*current, report, now);
             let Some(patch) = patch else { return Ok(false) };
             match lane.api(key).merge_patch_status(&key.name, patch).await {
                 Ok(_) => return Ok(news),

@@ -188,6 +188,12 @@ async fn a_rebalance_forgets_history_once() {
     assert_eq!(plane.outcome("web").await, done("m1:2 m2:2"));
     let binding = plane.binding("web").await;
     assert!(binding["status"]["lastScheduledTime"].as_str().unwrap() > "2026-01-01T00:00:08Z");
+    // Somebody's clock is ahead: served at once, and once.
+    let ahead = "2026-01-01T01:00:00Z";
+    let asked = json!({"spec": {"rescheduleTriggeredAt": ahead}});
+    plane.patch("resourcebindings", "web", asked).await;
+    plane.settle().await;
+    assert_eq!(plane.binding("web").await["status"]["lastScheduledTime"], ahead);
     plane.stop().await;
 }
 

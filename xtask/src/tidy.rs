@@ -21,6 +21,7 @@ const LAYERS: &[&[&str]] = &[
         "karmada-admission",
     ],
     &[
+        "karmada-packing",
         "karmada-handover",
         "karmada-signal",
         "karmada-store",

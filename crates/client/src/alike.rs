@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use karmada_apimachinery::gvk::Gvk;
 use karmada_apimachinery::pairs::Pairs;
 use karmada_handover::Seen;
+use karmada_packing::{Packed, Patterns};
 use parking_lot::RwLock;
 
 use crate::object::OwnerReference;
@@ -44,9 +45,24 @@ pub(crate) fn kind(gvk: Gvk) -> Arc<Gvk> {
     SEEN.share(gvk)
 }
 
+/// A text as small as it can be kept among others of its kind.
+pub(crate) fn packed(gvk: &Arc<Gvk>, text: &[u8]) -> Packed {
+    type Known = RwLock<HashMap<Arc<Gvk>, Arc<Patterns>>>;
+    static KNOWN: LazyLock<Known> = LazyLock::new(RwLock::default);
+    let known = KNOWN.read().get(gvk).cloned();
+    let patterns = known.unwrap_or_else(|| {
+        let mut known = KNOWN.write();
+        if known.len() >= BEGINNINGS {
+            known.clear();
+        }
+        known.entry(gvk.clone()).or_default().clone()
+    });
+    patterns.pack(text)
+}
+
 type Beginnings = HashMap<Box<[u8]>, Arc<Gvk>>;
 
-/// How many beginnings of texts are remembered; there are not nearly as many kinds.
+/// How many kinds are remembered; there are not nearly as many.
 const BEGINNINGS: usize = 1024;
 
 /// The kind that the texts of a server begin with, which is read from the first of them.

@@ -448,8 +448,8 @@ fn parse_list(bytes: &Bytes, slim: bool) -> serde_json::Result<List> {
     let items = page.items.unwrap_or_default().into_iter();
     let item = |raw: &RawValue| {
         let text = raw.get().as_bytes();
-        let bytes = if slim { slim::cut(text) } else { Bytes::copy_from_slice(text) };
-        Object::from_bytes(bytes, &gvk).map(Arc::new)
+        let text = if slim { slim::cut(text) } else { text.into() };
+        Object::from_text(&text, &gvk).map(Arc::new)
     };
     Ok(List {
         items: items.map(item).collect::<serde_json::Result<_>>()?,

@@ -7,7 +7,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::object::ObjectMutExt;
@@ -15,6 +14,7 @@ use karmada_apimachinery::pairs::Pairs;
 use karmada_apimachinery::readable::Readable;
 use karmada_apimachinery::value::Text;
 use karmada_handover::Shown;
+use karmada_packing::Packed;
 use serde::Deserialize;
 use serde::de::{self, IgnoredAny};
 
@@ -102,7 +102,7 @@ where
 pub struct Object {
     gvk: Arc<Gvk>,
     meta: Meta,
-    bytes: Bytes,
+    text: Packed,
     /// Of an object that a server of the same process shows.
     places: Option<Places>,
     parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -169,10 +169,11 @@ fn with_room<T>(use_it: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 
 impl Object {
     /// Reads an object; `gvk` is its kind where the text does not name one, as in lists.
-    pub fn from_bytes(bytes: Bytes, gvk: &Gvk) -> serde_json::Result<Self> {
-        let head: Head<Meta> = serde_json::from_slice(&bytes)?;
+    pub fn from_text(text: &[u8], gvk: &Gvk) -> serde_json::Result<Self> {
+        let head: Head<Meta> = serde_json::from_slice(text)?;
         let gvk = alike::kind(head.gvk(gvk));
-        Ok(Self { gvk, meta: head.metadata, bytes, places: None, parsed: OnceLock::new() })
+        let text = alike::packed(&gvk, text);
+        Ok(Self { gvk, meta: head.metadata, text, places: None, parsed: OnceLock::new() })
     }
 
     /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
@@ -182,12 +183,13 @@ impl Object {
             return Ok(known);
         }
         let places = Places::of(&**shown).ok_or_else(|| de::Error::custom("no metadata"))?;
-        let (gvk, mut meta) = read_head(shown.text(), &places, shown.metadata_end())?;
+        let end = shown.metadata_end();
+        let (gvk, mut meta) = shown.text().with(|text| read_head(text, &places, end))?;
         meta.resource_version = shown.revision().to_string().into();
         let object = Arc::new(Self {
             gvk,
             meta,
-            bytes: shown.text().clone(),
+            text: shown.text().clone(),
             places: Some(places),
             parsed: OnceLock::new(),
         });
@@ -196,7 +198,7 @@ impl Object {
     }
 
     pub fn from_value(value: &Value) -> serde_json::Result<Self> {
-        Self::from_bytes(serde_json::to_vec(value)?.into(), &Gvk::default())
+        Self::from_text(&serde_json::to_vec(value)?, &Gvk::default())
     }
 
     /// Keeps what ownership is read from and drops text, labels and annotations. For those who follow
@@ -207,8 +209,8 @@ impl Object {
             Err(shared) => (shared.gvk.clone(), shared.meta.clone()),
         };
         (meta.labels, meta.annotations, meta.creation_timestamp) = Default::default();
-        let (bytes, places) = (Bytes::new(), None);
-        Arc::new(Self { gvk, meta, bytes, places, parsed: OnceLock::new() })
+        let (text, places) = (Packed::default(), None);
+        Arc::new(Self { gvk, meta, text, places, parsed: OnceLock::new() })
     }
 
     pub fn gvk(&self) -> &Gvk {
@@ -240,14 +242,14 @@ impl Object {
     }
 
     /// The text of the object. The version may be missing in it; [`Object::read`] knows it.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
+    pub fn text(&self) -> &Packed {
+        &self.text
     }
 
     /// Reads the object as a type of its own, without keeping the result.
     pub fn read<T: Readable>(&self) -> serde_json::Result<T> {
         match &self.places {
-            None => T::from_text(&self.bytes),
+            None => self.text.with(T::from_text),
             Some(places) => self.read_stamped(places, places.version..places.version),
         }
     }
@@ -258,9 +260,22 @@ impl Object {
         places: &Places,
         left_out: Range<usize>,
     ) -> serde_json::Result<T> {
-        let (before, rest) = self.bytes.split_at(places.version);
-        let (between, _) = rest.split_at(left_out.start - places.version);
-        let after = &self.bytes[left_out.end..];
+        self.text.with(|text| {
+            let place = |range: Range<usize>| text.get(range).unwrap_or_default();
+            let before = place(0..places.version);
+            let between = place(places.version..left_out.start);
+            let after = place(left_out.end..text.len());
+            self.put_together(before, between, after)
+        })
+    }
+
+    /// Reads the parts of a text with the version behind the first.
+    fn put_together<T: Readable>(
+        &self,
+        before: &[u8],
+        between: &[u8],
+        after: &[u8],
+    ) -> serde_json::Result<T> {
         with_room(|room| {
             for part in [before, b"\"resourceVersion\":\"", self.meta.resource_version.as_bytes()] {
                 room.extend_from_slice(part);
@@ -284,7 +299,7 @@ impl Object {
     /// Parses the object without the record of who wrote which field.
     pub fn content(&self) -> Value {
         let read = match &self.places {
-            None => slim::parse(&self.bytes),
+            None => self.text.with(slim::parse),
             Some(places) => self.read_stamped(places, places.record.clone()),
         };
         let mut value = read.unwrap_or_default();
@@ -300,13 +315,17 @@ impl Object {
         if let Some(kept) = self.parsed.get().and_then(|kept| kept.clone().downcast().ok()) {
             return Ok(kept);
         }
-        let parsed: Arc<T> = Arc::new(match &self.places {
-            None => self.read()?,
-            Some(places) => self.read_stamped(places, places.record.clone())?,
-        });
+        let parsed: Arc<T> = Arc::new(self.read_without_record()?);
         // Whoever was faster keeps its own.
         drop(self.parsed.set(parsed.clone()));
         Ok(parsed)
+    }
+
+    fn read_without_record<T: Readable>(&self) -> serde_json::Result<T> {
+        match &self.places {
+            None => self.read(),
+            Some(places) => self.read_stamped(places, places.record.clone()),
+        }
     }
 }
 
@@ -351,14 +370,14 @@ mod tests {
             (json!({"apiVersion": "v1", "kind": "Pod"}), Gvk::new("", "v1", "Pod")),
         ];
         for (value, expected) in cases {
-            let object = Object::from_bytes(value.to_string().into(), &listed).unwrap();
+            let object = Object::from_text(value.to_string().as_bytes(), &listed).unwrap();
             assert_eq!(object.gvk(), &expected);
             assert_eq!(object.value()["kind"], expected.kind.as_str());
         }
     }
 
     /// An object as a server shows it, with its places told.
-    struct Text(Bytes, usize, Range<usize>, Made);
+    struct Text(Packed, usize, Range<usize>, Made);
 
     impl Text {
         fn shown(value: &Value) -> Arc<dyn Shown> {
@@ -378,14 +397,14 @@ mod tests {
     }
 
     impl Shown for Text {
-        fn text(&self) -> &Bytes {
+        fn text(&self) -> &Packed {
             &self.0
         }
 
         fn version_at(&self) -> usize {
             let metadata = b"\"metadata\":{";
-            let at = self.0.windows(metadata.len()).position(|part| part == metadata);
-            at.unwrap() + metadata.len()
+            let at = |text: &[u8]| text.windows(metadata.len()).position(|part| part == metadata);
+            self.0.with(at).unwrap() + metadata.len()
         }
 
         fn metadata_end(&self) -> usize {

@@ -1,10 +1,10 @@
 //! Trees of objects without the record of who wrote which field. That record is often the larger half of
 //! an object, and of those who work with objects hardly anybody reads it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use bytes::Bytes;
 use karmada_apimachinery::{Map, Value};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -20,9 +20,9 @@ pub(crate) fn parse(text: &[u8]) -> serde_json::Result<Value> {
 }
 
 /// The text of an object without the record, given a valid one.
-pub(crate) fn cut(text: &[u8]) -> Bytes {
+pub(crate) fn cut(text: &[u8]) -> Cow<'_, [u8]> {
     match find_record(text) {
-        None => Bytes::copy_from_slice(text),
+        None => text.into(),
         Some(record) => [&text[..record.start], &text[record.end..]].concat().into(),
     }
 }

@@ -124,9 +124,8 @@ fn parse(line: &Bytes, attempt: &str, slim: bool) -> Result<WatchEvent> {
         let status: Value = serde_json::from_slice(text).map_err(failed)?;
         return Err(Error::Api(Box::new(ApiError::from_status(&status, 500))));
     }
-    // The buffer of the line may be much larger than the object.
-    let bytes = if slim { slim::cut(text) } else { Bytes::copy_from_slice(text) };
-    let object = Arc::new(Object::from_bytes(bytes, &Gvk::default()).map_err(failed)?);
+    let text = if slim { slim::cut(text) } else { text.into() };
+    let object = Arc::new(Object::from_text(&text, &Gvk::default()).map_err(failed)?);
     Ok(match r#type {
         "ADDED" => WatchEvent::Added(object),
         "MODIFIED" => WatchEvent::Modified(object),

@@ -9,9 +9,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use futures::stream::BoxStream;
 use karmada_apimachinery::Value;
+use karmada_packing::Packed;
 use parking_lot::Mutex;
 
 pub use alike::Seen;
@@ -39,7 +39,7 @@ impl Answered {
 /// An object as the server's cache holds it.
 pub trait Shown: Send + Sync + 'static {
     /// The object as text, without its version.
-    fn text(&self) -> &Bytes;
+    fn text(&self) -> &Packed;
 
     /// Where in the text the version belongs.
     fn version_at(&self) -> usize;

@@ -131,7 +131,7 @@ async fn write_together(
             let mut samples = Vec::new();
             for number in (writer..count).step_by(writers) {
                 let one = Instant::now();
-                store.put(&key(number), value.clone(), Expect::Any).await?;
+                store.put(&key(number), value.clone().into(), Expect::Any).await?;
                 samples.push(one.elapsed());
             }
             Ok::<_, karmada_store::Error>(samples)

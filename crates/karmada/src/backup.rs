@@ -172,7 +172,7 @@ fn restore_to_dir(mut snapshot: Snapshot, data_dir: &Path) -> anyhow::Result<Str
         );
     }
     if let Some(packed) = snapshot.take(keys::KEY) {
-        keys::unpack(&packed.value, &data_dir.join("pki"))?;
+        keys::unpack(&packed.value.to_bytes(), &data_dir.join("pki"))?;
     }
     let revision = snapshot.revision + LEAP;
     snapshot.make_store(&store, revision)?;
@@ -202,7 +202,7 @@ async fn to_embedded(data_dir: &Path, etcd: &Etcd) -> anyhow::Result<String> {
     }
     let mut snapshot = Snapshot::of(etcd).await?;
     let packed = snapshot.take(keys::KEY).context("there is no control plane in this etcd")?;
-    keys::unpack(&packed.value, &data_dir.join("pki"))?;
+    keys::unpack(&packed.value.to_bytes(), &data_dir.join("pki"))?;
     let revision = snapshot.revision;
     snapshot.make_store(&store, revision)?;
     Ok(format!(

@@ -212,7 +212,10 @@ mod tests {
         let args = EncryptionArgs { encryption_provider_config: Some(file) };
         let store = args.wrap(Arc::new(memory.clone())).await.unwrap();
         let raw = memory.get(place, None).await.unwrap().unwrap().value;
-        assert!(raw.starts_with(b"k8s:enc:aescbc:v1:key1:"), "what was there is encrypted too");
+        assert!(
+            raw.to_bytes().starts_with(b"k8s:enc:aescbc:v1:key1:"),
+            "what was there is encrypted too"
+        );
         assert_eq!(store.get(place, None).await.unwrap().unwrap().value, "{}");
         for (from, to, word) in [
             ("aescbc", "rot13", "rot13"),

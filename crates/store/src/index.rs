@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::{
-    Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, RangeQuery, RangeResult, Result,
+    Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, Packed, RangeQuery, RangeResult,
+    Result,
 };
 
 /// How many events are kept as watchers are told of them. Most watchers are no further behind; for the others they
@@ -21,7 +20,7 @@ const RECENT: usize = 256;
 /// the map.
 #[derive(Debug, Clone)]
 struct Version {
-    value: Option<Bytes>,
+    value: Option<Packed>,
     created: i64,
     revision: i64,
     version: i64,
@@ -35,7 +34,7 @@ impl Version {
     }
 
     fn size(&self) -> usize {
-        self.value.as_ref().map_or(0, Bytes::len)
+        self.value.as_ref().map_or(0, Packed::weight)
     }
 
     /// The state with its key, unless it is a tombstone.
@@ -43,7 +42,7 @@ impl Version {
         Some(self.pair(key, self.value.clone()?))
     }
 
-    fn pair(&self, key: &Arc<str>, value: Bytes) -> KeyValue {
+    fn pair(&self, key: &Arc<str>, value: Packed) -> KeyValue {
         let &Self { created, revision, version, .. } = self;
         let key = key.clone();
         KeyValue { key, value, create_revision: created, mod_revision: revision, version }
@@ -94,7 +93,7 @@ impl Versions {
 #[derive(Debug, Clone)]
 struct Logged {
     key: Arc<str>,
-    /// The size of the value that it superseded.
+    /// How much memory the value takes that it superseded.
     superseded: usize,
 }
 
@@ -107,14 +106,14 @@ pub(crate) struct Index {
     recent: VecDeque<Arc<Event>>,
     revision: i64,
     compacted: i64,
-    /// The size of all superseded values.
+    /// How much memory all superseded values take.
     history_bytes: usize,
 }
 
 /// A write before it has a revision.
 #[derive(Debug, Clone)]
 pub(crate) enum Write {
-    Put { key: Arc<str>, value: Bytes, expect: Expect },
+    Put { key: Arc<str>, value: Packed, expect: Expect },
     Delete { key: Arc<str>, expect: Expect },
 }
 
@@ -376,7 +375,7 @@ impl Stage {
 fn event_of(
     revision: i64,
     key: Arc<str>,
-    value: Option<Bytes>,
+    value: Option<Packed>,
     current: Option<KeyValue>,
 ) -> Event {
     let kind = if value.is_some() { EventKind::Put } else { EventKind::Delete };
@@ -429,6 +428,6 @@ mod tests {
 
     #[test]
     fn a_resting_key_takes_little() {
-        assert_eq!(size_of::<(Arc<str>, Versions)>(), 80);
+        assert_eq!(size_of::<(Arc<str>, Versions)>(), 72);
     }
 }

@@ -26,9 +26,9 @@ mod watch;
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+pub use karmada_packing::{Packed, Pattern, Patterns};
 
 pub use embedded::{Embedded, Options, STORE_FILE};
 pub use error::{Error, Result};
@@ -46,7 +46,7 @@ pub const FIRST_REVISION: i64 = 1;
 pub struct KeyValue {
     pub key: Arc<str>,
     /// Shared, not copied: cloning a `KeyValue` is cheap. Empty in the event of a deletion.
-    pub value: Bytes,
+    pub value: Packed,
     /// The revision at which the key came into being for the last time.
     pub create_revision: i64,
     /// The revision of the last write; of the deletion itself in the event of one.
@@ -208,7 +208,7 @@ pub trait Store: Send + Sync + 'static {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: Packed,
         expect: Expect,
     ) -> BoxFuture<'a, Result<KeyValue>>;
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 
 use crate::index::{Stage, Write};
 use crate::shared::Shared;
-use crate::{Event, Expect, KeyValue, RangeQuery, RangeResult, Result, Store, WatchStream};
+use crate::{Event, Expect, KeyValue, Packed, RangeQuery, RangeResult, Result, Store, WatchStream};
 
 /// A store that is gone when the process is.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +54,7 @@ impl Store for Memory {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: Packed,
         expect: Expect,
     ) -> BoxFuture<'a, Result<KeyValue>> {
         // Nothing is written before the future runs, as with the other backends.

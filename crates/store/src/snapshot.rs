@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::StreamExt as _;
 
 use crate::embedded::file;
-use crate::{Error, Expect, KeyValue, RangeQuery, Result, Store};
+use crate::{Error, Expect, KeyValue, Packed, RangeQuery, Result, Store};
 
 /// How often the state is taken anew when compaction overtakes it.
 const ATTEMPTS: usize = 3;
@@ -61,7 +60,7 @@ impl Snapshot {
     }
 
     /// Adds a key as if it had been written last.
-    pub fn add(&mut self, key: &str, value: Bytes) {
+    pub fn add(&mut self, key: &str, value: Packed) {
         self.take(key);
         self.revision += 1;
         let revision = self.revision;
@@ -134,7 +133,7 @@ pub async fn raise_revision(store: &dyn Store, key: &str, revision: i64) -> Resu
         return Ok(());
     }
     let write = |_| async {
-        match store.put(key, Bytes::from_static(b"-"), Expect::Any).await {
+        match store.put(key, "-".into(), Expect::Any).await {
             // One more or one less does not matter.
             Err(Error::Ambiguous { .. }) => Ok(()),
             written => written.map(drop),

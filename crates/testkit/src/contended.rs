@@ -78,7 +78,7 @@ impl Store for Contended {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: bytes::Bytes,
+        value: karmada_store::Packed,
         expect: Expect,
     ) -> Later<'a, Result<KeyValue>> {
         Box::pin(async move {

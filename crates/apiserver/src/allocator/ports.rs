@@ -126,7 +126,7 @@ impl Ports {
             return Ok((Taken::new(&self.range), None));
         };
         let kept: karmada_apimachinery::Value =
-            serde_json::from_slice(&kv.value).unwrap_or_default();
+            kv.value.with(|text| serde_json::from_slice(text)).unwrap_or_default();
         let data = kept.str_at(&["data"]).and_then(|data| BASE64.decode(data).ok());
         let taken = match data.filter(|_| kept.str_at(&["range"]) == Some(&self.named())) {
             Some(bytes) => Taken::decode(&self.range, &bytes),

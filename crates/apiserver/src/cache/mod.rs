@@ -15,11 +15,10 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectMutExt as _;
 use karmada_signal::Signal;
-use karmada_store::{Event, EventKind, KeyValue};
+use karmada_store::{Event, EventKind, KeyValue, Packed, Patterns};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::History;
@@ -54,6 +53,8 @@ pub struct Reading {
     pub fields: Option<Fields>,
     /// Is told of every change, in order, before anyone can see it in the cache.
     pub observe: Option<Observe>,
+    /// Texts are secret: none of them becomes a pattern for others, which could outlive it.
+    pub is_secret: bool,
 }
 
 /// The cache of one resource.
@@ -68,18 +69,20 @@ pub struct Cache {
     /// Objects on their way through the store, by where their text lies in memory.
     ahead: Mutex<HashMap<usize, StoredObject>>,
     readers: Readers,
+    /// What texts are packed by.
+    patterns: Patterns,
 }
 
 /// An object on its way through the store. While this lives, so does its text, and nothing else can lie
 /// where it lies.
 pub struct Ahead<'a> {
     cache: &'a Cache,
-    text: Bytes,
+    text: Packed,
 }
 
 impl Drop for Ahead<'_> {
     fn drop(&mut self) {
-        self.cache.ahead.lock().remove(&(self.text.as_ptr() as usize));
+        self.cache.ahead.lock().remove(&self.text.place());
     }
 }
 
@@ -112,7 +115,8 @@ impl Cache {
         };
         let (state, tail, ahead) = (RwLock::new(state), Signal::new(0), Mutex::default());
         let (field_names, readers) = (OnceLock::new(), Readers::default());
-        Self { prefix, reading, state, tail, field_names, ahead, readers }
+        let patterns = Patterns::default();
+        Self { prefix, reading, state, tail, field_names, ahead, readers, patterns }
     }
 
     fn key_of<'a>(&self, kv: &'a KeyValue) -> &'a str {
@@ -127,6 +131,22 @@ impl Cache {
         }
     }
 
+    /// The text as it is to be stored.
+    pub fn pack(&self, text: &[u8]) -> Packed {
+        if self.reading.is_secret { text.into() } else { self.patterns.pack(text) }
+    }
+
+    /// What is stored, as small as it can be kept here.
+    fn kept(&self, stored: &Packed) -> Packed {
+        match stored.parts() {
+            (text, None) => self.pack(text),
+            (_, Some(_)) => {
+                self.patterns.follow(stored);
+                stored.clone()
+            }
+        }
+    }
+
     /// Makes of a tree what it would be read as if it were stored; says whether that is anything else.
     pub fn complete(&self, value: &mut Value) -> bool {
         self.reading.transform.as_ref().is_some_and(|transform| transform(value))
@@ -137,7 +157,7 @@ impl Cache {
     pub fn expect(
         &self,
         key: &str,
-        (text, places): (&Bytes, Option<Places>),
+        (text, places): (&Packed, Option<Places>),
         value: &mut Value,
     ) -> Option<Ahead<'_>> {
         if self.complete(value) {
@@ -148,13 +168,13 @@ impl Cache {
         if let Some(fields) = &self.reading.fields {
             object.set_fields(fields(value), &self.field_names);
         }
-        self.ahead.lock().insert(text.as_ptr() as usize, object);
+        self.ahead.lock().insert(text.place(), object);
         Some(Ahead { cache: self, text: text.clone() })
     }
 
     /// What a writer told about a pair of the store, or what is read from it.
     fn take_or_read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
-        let told = self.ahead.lock().remove(&(kv.value.as_ptr() as usize));
+        let told = self.ahead.lock().remove(&kv.value.place());
         match told {
             Some(mut object) if object.size_of_text() == kv.value.len() => {
                 object.revision = kv.mod_revision;
@@ -167,18 +187,22 @@ impl Cache {
     /// Reads a pair of the store as this resource shows it.
     pub fn read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
         let (key, revision): (Arc<str>, _) = (self.key_of(kv).into(), kv.mod_revision);
-        let mut object = StoredObject::read(key.clone(), &kv.value, revision)?;
+        let mut object = StoredObject::read(key.clone(), &self.kept(&kv.value), revision)?;
         if self.reading.transform.is_none() && self.reading.fields.is_none() {
             return Ok(object);
         }
-        let is_whole = self.reading.is_whole.as_ref().is_some_and(|is_whole| is_whole(&kv.value));
+        let is_whole = self
+            .reading
+            .is_whole
+            .as_ref()
+            .is_some_and(|is_whole| kv.value.with(|text| is_whole(text)));
         if is_whole && self.reading.fields.is_none() {
             return Ok(object);
         }
         let mut value = object.to_value();
         if self.complete(&mut value) {
             value.remove_at(&["metadata", "resourceVersion"]);
-            object = StoredObject::from_value(key, &value, revision)?;
+            object = StoredObject::read(key, &self.pack(&encode(&value).0), revision)?;
             object.completed = true;
         }
         if let Some(fields) = &self.reading.fields {
@@ -307,7 +331,7 @@ impl Cache {
             let event = &history[start];
             let told =
                 if event.kind == EventKind::Put { Some(&event.kv) } else { event.prev.as_ref() };
-            bytes += told.map_or(0, |kv| kv.value.len());
+            bytes += told.map_or(0, |kv| kv.value.weight());
         }
         let (forgotten, kept) = history.split_at(start);
         since = forgotten.last().map_or(since, |event| event.revision());

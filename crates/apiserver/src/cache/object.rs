@@ -11,6 +11,7 @@ use bytes::Bytes;
 use karmada_apimachinery::object::ObjectMutExt as _;
 use karmada_apimachinery::{Map, Value};
 use karmada_handover::{Made, Shown, write_with_version};
+use karmada_store::Packed;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -99,7 +100,7 @@ pub struct StoredObject {
     /// Names and values in turn.
     labels: Texts,
     /// `kind` and `apiVersion` come first, so that lists can leave them out; then the metadata.
-    text: Bytes,
+    text: Packed,
     places: Places,
     /// Whether the object reads differently from what is stored.
     pub completed: bool,
@@ -119,7 +120,7 @@ struct Fields {
 }
 
 impl Shown for StoredObject {
-    fn text(&self) -> &Bytes {
+    fn text(&self) -> &Packed {
         &self.text
     }
 
@@ -182,25 +183,18 @@ pub struct Unreadable {
 
 impl StoredObject {
     /// Reads an object from the store; `revision` is its version.
-    pub fn read(key: Arc<str>, text: &Bytes, revision: i64) -> Result<Self, Unreadable> {
-        if let Some((places, labels)) = read_ours(text) {
-            return Ok(Self::new((key, revision), text.clone(), places, labels));
-        }
-        let unreadable = |source| Unreadable { key: key.to_string(), source };
-        let fields: BTreeMap<Cow<'_, str>, &RawValue> =
-            serde_json::from_slice(text).map_err(unreadable)?;
-        let metadata = fields.get("metadata").map_or("{}", |raw| raw.get());
-        let head: Head<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
-        let labels = head.labels();
-        let record = head.record.and_then(|record| find_record(metadata, record.get()));
-        let (text, places) = match find_places(text, &fields, metadata, record) {
-            Some(places) => (text.clone(), places),
-            None => lay_out(&fields, metadata),
-        };
+    pub fn read(key: Arc<str>, stored: &Packed, revision: i64) -> Result<Self, Unreadable> {
+        let read = stored.with(|text| match read_ours(text) {
+            Some((places, labels)) => Ok((None, places, labels)),
+            None => read_any(text),
+        });
+        let (other, places, labels) =
+            read.map_err(|source| Unreadable { key: key.to_string(), source })?;
+        let text = other.unwrap_or_else(|| stored.clone());
         Ok(Self::new((key, revision), text, places, labels))
     }
 
-    fn new((key, revision): (Arc<str>, i64), text: Bytes, places: Places, labels: Texts) -> Self {
+    fn new((key, revision): (Arc<str>, i64), text: Packed, places: Places, labels: Texts) -> Self {
         Self {
             key,
             revision,
@@ -214,16 +208,11 @@ impl StoredObject {
         }
     }
 
-    /// Wraps a tree that has no version; `revision` is its version.
-    pub fn from_value(key: Arc<str>, value: &Value, revision: i64) -> Result<Self, Unreadable> {
-        Self::read(key, &encode(value).0, revision)
-    }
-
     /// What a tree will be once its text is stored; the version is not known yet. Nothing if it cannot be
     /// told without reading the text.
     pub(super) fn ahead(
         key: Arc<str>,
-        text: Bytes,
+        text: Packed,
         places: Option<Places>,
         value: &Value,
     ) -> Option<Self> {
@@ -270,7 +259,10 @@ impl StoredObject {
     fn write(&self, out: &mut Vec<u8>, from: u32, to: usize) {
         let version = self.revision.to_string();
         let at = self.places.version - from;
-        write_with_version(out, &self.text[from as usize..to], at as usize, &version);
+        self.text.with(|text| {
+            let part = text.get(from as usize..to).unwrap_or_default();
+            write_with_version(out, part, at as usize, &version);
+        });
     }
 
     /// Appends the object as text.
@@ -305,12 +297,12 @@ impl StoredObject {
 
     /// Whether these words are anywhere in the text.
     pub fn mentions(&self, words: &str) -> bool {
-        std::str::from_utf8(&self.text).is_ok_and(|text| text.contains(words))
+        self.text.with(|text| std::str::from_utf8(text).is_ok_and(|text| text.contains(words)))
     }
 
     /// Parses the object anew; the tree is the caller's.
     pub fn to_value(&self) -> Value {
-        let mut value = Value::from_text(&self.text).unwrap_or(Value::Null);
+        let mut value = self.text.with(Value::from_text).unwrap_or(Value::Null);
         if value.is_object() {
             value.set(&["metadata", "resourceVersion"], self.revision.to_string());
         }
@@ -332,6 +324,25 @@ impl StoredObject {
             }
         }
     }
+}
+
+type Laid = (Option<Packed>, Places, Texts);
+
+/// Reads a text that somebody else has written; it is laid out anew where it has to be.
+fn read_any(text: &[u8]) -> serde_json::Result<Laid> {
+    let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(text)?;
+    let metadata = fields.get("metadata").map_or("{}", |raw| raw.get());
+    let head: Head<'_> = serde_json::from_str(metadata)?;
+    let labels = head.labels();
+    let record = head.record.and_then(|record| find_record(metadata, record.get()));
+    let (text, places) = match find_places(text, &fields, metadata, record) {
+        Some(places) => (None, places),
+        None => {
+            let (text, places) = lay_out(&fields, metadata);
+            (Some(text.into()), places)
+        }
+    };
+    Ok((text, places, labels))
 }
 
 /// Reads a text that is laid out as everything is that this server has written, in one pass and without looking
@@ -536,7 +547,7 @@ mod tests {
     use karmada_apimachinery::json;
 
     fn read(stored: &Value) -> StoredObject {
-        StoredObject::read("a".into(), &Bytes::from(stored.to_string()), 7).unwrap()
+        StoredObject::read("a".into(), &stored.to_string().into(), 7).unwrap()
     }
 
     #[test]
@@ -574,7 +585,7 @@ mod tests {
     #[test]
     fn an_empty_metadata_map_stays_valid() {
         for stored in [r#"{"metadata":{}}"#, r#"{"metadata": { } }"#, "{}"] {
-            let object = StoredObject::read("a".into(), &Bytes::from(stored), 7).unwrap();
+            let object = StoredObject::read("a".into(), &stored.into(), 7).unwrap();
             let expected = json!({"metadata": {"resourceVersion": "7"}});
             assert_eq!(object.to_value(), expected);
             let mut out = Vec::new();
@@ -588,9 +599,10 @@ mod tests {
         let value = json!({"apiVersion": "v1", "data": {}, "kind": "X",
             "metadata": {"name": "a", "labels": {"app": "web", "b": ""}}});
         let (text, places) = encode(&value);
-        let object = StoredObject::read("a".into(), &text, 7).unwrap();
-        assert_eq!(object.text.as_ptr(), text.as_ptr());
         assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), value);
+        let text = Packed::from(text);
+        let object = StoredObject::read("a".into(), &text, 7).unwrap();
+        assert_eq!(object.text.place(), text.place());
         let ahead = StoredObject::ahead("a".into(), text, places, &value).unwrap();
         let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.labels);
         assert_eq!(told(&ahead), told(&object));
@@ -612,8 +624,9 @@ mod tests {
         for metadata in cases {
             let mut value = json!({"kind": "X", "metadata": metadata, "spec": {"a": 1}});
             let (text, places) = encode(&value);
-            let ahead = StoredObject::ahead("a".into(), text.clone(), places, &value).unwrap();
-            let read = StoredObject::read("a".into(), &text, 7).unwrap();
+            let kept = Packed::from(text.clone());
+            let ahead = StoredObject::ahead("a".into(), kept.clone(), places, &value).unwrap();
+            let read = StoredObject::read("a".into(), &kept, 7).unwrap();
             value["metadata"].as_object_mut().unwrap().remove("managedFields");
             for object in [ahead, read] {
                 let mut cut = text.to_vec();

@@ -9,7 +9,7 @@ use karmada_apimachinery::managed::same_ignoring_timestamps;
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::{Cause, Details, Status};
 use karmada_apimachinery::value::Text;
-use karmada_store::{Error, Expect, KeyValue};
+use karmada_store::{Error, Expect, KeyValue, Packed};
 
 use crate::admission::{Attributes, Operation};
 use crate::cache::{self, Places};
@@ -62,10 +62,13 @@ pub(crate) async fn load_existing(
 }
 
 /// The bytes an object is stored as: without its version, which is the store's own.
-fn encode_for_store(value: &mut Value) -> Result<(Bytes, Option<Places>), Status> {
+fn encode_for_store(
+    storage: &Storage,
+    value: &mut Value,
+) -> Result<(Packed, Option<Places>), Status> {
     value.remove_at(&["metadata", "resourceVersion"]);
     let (text, places) = cache::encode(value);
-    Ok((checked_size(text)?, places))
+    Ok((storage.cache.pack(&checked_size(text)?), places))
 }
 
 /// The largest object that is kept.
@@ -92,7 +95,7 @@ pub(crate) async fn insert(
     mut object: Value,
 ) -> Result<Written, Status> {
     let key = storage.key(object.namespace(), object.name());
-    let (text, places) = encode_for_store(&mut object)?;
+    let (text, places) = encode_for_store(storage, &mut object)?;
     let _ahead = storage.cache.expect(&key, (&text, places), &mut object);
     match call.state.store.put(&key, text, Expect::Absent).await {
         Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
@@ -110,8 +113,8 @@ pub(crate) async fn replace(
     if is_stored_like_this(&object, current) {
         return Ok(Written::Stored(current.value.clone()));
     }
-    let (text, places) = encode_for_store(&mut object)?;
     let (storage, key) = (call.storage()?, &current.kv.key);
+    let (text, places) = encode_for_store(storage, &mut object)?;
     let _ahead = storage.cache.expect(key, (&text, places), &mut object);
     let expect = Expect::ModRevision(current.kv.mod_revision);
     match call.state.store.put(key, text, expect).await {
@@ -131,7 +134,7 @@ fn is_stored_like_this(object: &Value, current: &Current) -> bool {
     if !current.completed && object.resource_version() == current.value.resource_version() {
         return same_ignoring_timestamps(object, &current.value);
     }
-    let Ok(stored) = Value::from_text(&current.kv.value) else { return false };
+    let Ok(stored) = current.kv.value.with(Value::from_text) else { return false };
     let stored = stamped(stored, current.kv.mod_revision);
     let object = stamped(object.clone(), current.kv.mod_revision);
     same_ignoring_timestamps(&object, &stored)

@@ -71,7 +71,8 @@ impl BuiltIn {
         let own = Self::new(resource);
         let fields = (!own.selectable.is_empty())
             .then(|| Arc::new(move |object: &Value| own.fields(object)) as _);
-        Reading { transform: completion(resource), fields, ..Reading::default() }
+        let is_secret = resource.group.is_empty() && resource.kind == "Secret";
+        Reading { transform: completion(resource), fields, is_secret, ..Reading::default() }
     }
 
     fn is_definition(&self) -> bool {

@@ -146,6 +146,7 @@ impl Custom {
             is_whole: Some(is_whole),
             fields,
             observe: None,
+            is_secret: false,
         })
     }
 

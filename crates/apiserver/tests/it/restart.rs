@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use karmada_apimachinery::Value;
@@ -75,7 +74,7 @@ impl Store for Hiccups {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: karmada_store::Packed,
         expect: Expect,
     ) -> BoxFuture<'a, karmada_store::Result<KeyValue>> {
         if self.away() { unavailable() } else { self.store.put(key, value, expect) }

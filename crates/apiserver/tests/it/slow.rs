@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use karmada_apiserver::Config;
 use karmada_store::{
@@ -58,7 +57,7 @@ impl Store for Slow {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: karmada_store::Packed,
         expect: Expect,
     ) -> BoxFuture<'a, Result<KeyValue>> {
         let (store, key) = (self.store.clone(), key.to_owned());

@@ -227,7 +227,7 @@ impl Capacity {
 }
 
 fn read_node(object: &Object) -> NodeShare {
-    let node: Node = serde_json::from_slice(object.bytes()).unwrap_or_default();
+    let node: Node = object.text().with(|text| serde_json::from_slice(text)).unwrap_or_default();
     let is_ready =
         |condition: &NodeCondition| condition.r#type == "Ready" && condition.status == "True";
     NodeShare {
@@ -237,7 +237,7 @@ fn read_node(object: &Object) -> NodeShare {
 }
 
 fn read_pod(object: &Object) -> PodShare {
-    let pod: Pod = serde_json::from_slice(object.bytes()).unwrap_or_default();
+    let pod: Pod = object.text().with(|text| serde_json::from_slice(text)).unwrap_or_default();
     PodShare {
         is_done: matches!(pod.status.phase.as_str(), "Succeeded" | "Failed"),
         requests: requests(&pod.spec),

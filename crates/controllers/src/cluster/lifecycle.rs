@@ -123,7 +123,7 @@ pub(crate) fn targets(binding: &Object) -> Vec<String> {
     struct Target {
         name: String,
     }
-    let bound: Bound = serde_json::from_slice(binding.bytes()).unwrap_or_default();
+    let bound: Bound = binding.text().with(|text| serde_json::from_slice(text)).unwrap_or_default();
     bound.spec.clusters.into_iter().flatten().map(|cluster| cluster.name).collect()
 }
 

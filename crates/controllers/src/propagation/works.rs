@@ -169,8 +169,8 @@ pub(crate) fn view(work: &Object) -> serde_json::Result<Arc<WorkView>> {
     work.typed()
 }
 
-/// The manifests of a Work as they are written.
-pub(crate) fn manifests(work: &Object) -> serde_json::Result<Vec<&RawValue>> {
+/// The manifests in the text of a Work as they are written.
+pub(crate) fn manifests(text: &[u8]) -> serde_json::Result<Vec<&RawValue>> {
     #[derive(Deserialize)]
     struct Whole<'a> {
         #[serde(borrow)]
@@ -186,7 +186,7 @@ pub(crate) fn manifests(work: &Object) -> serde_json::Result<Vec<&RawValue>> {
         #[serde(borrow, default)]
         manifests: Vec<&'a RawValue>,
     }
-    let whole: Whole<'_> = serde_json::from_slice(work.bytes())?;
+    let whole: Whole<'_> = serde_json::from_slice(text)?;
     Ok(whole.spec.workload.manifests)
 }
 
@@ -216,7 +216,7 @@ mod tests {
         let head = view(&work).unwrap().spec.workload.manifests[0].clone();
         assert_eq!(head.gvk(), Gvk::new("apps", "v1", "Deployment"));
         assert_eq!(head.key().to_string(), "ns/web");
-        assert!(manifests(&work).unwrap()[0].get().contains(r#""replicas":1"#));
+        assert!(manifests(&work.text().to_bytes()).unwrap()[0].get().contains(r#""replicas":1"#));
         assert_eq!(binding_of(&work), Some((ObjectKey::new("ns", "b"), true)));
     }
 }

@@ -49,7 +49,10 @@ async fn read_shared(store: &dyn Store) -> anyhow::Result<Option<Files>> {
     let Some(kv) = store.get(KEY, None).await.context("read the keys of the control plane")? else {
         return Ok(None);
     };
-    let files = serde_json::from_slice(&kv.value).context("the keys in etcd cannot be read")?;
+    let files = kv
+        .value
+        .with(|text| serde_json::from_slice(text))
+        .context("the keys in etcd cannot be read")?;
     Ok(Some(files))
 }
 

@@ -327,7 +327,8 @@ async fn collect(mut updates: karmada_store::WatchStream, last: i64) -> Vec<Chan
         let Update::Event(event) = update.expect("the store's history is whole") else { continue };
         let key = event.kv.key.rsplit('/').next().unwrap_or_default().to_owned();
         if key.starts_with("h-") {
-            let object: Value = serde_json::from_slice(&event.kv.value).expect("an object");
+            let object: Value =
+                event.kv.value.with(|text| serde_json::from_slice(text)).expect("an object");
             truth.push(Change { key, value: value(&object), version: event.revision() });
         }
         if event.revision() >= last {

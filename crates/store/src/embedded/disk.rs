@@ -3,6 +3,7 @@
 //! All reading happens when the store is opened. Superseded records are removed by compaction, so
 //! below the compacted revision the table holds the newest record of each key and nothing else.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -10,18 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::Crc;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior, params};
 
 use super::checkpoint::wal_path;
 use super::load;
 use crate::index::{Index, Step};
-use crate::{Error, Event, EventKind, FIRST_REVISION, KeyValue, Result};
+use crate::{Error, Event, EventKind, FIRST_REVISION, KeyValue, Pattern, Result};
 
 /// The name of the store file inside its directory.
 pub const STORE_FILE: &str = "store.db";
 
 /// The layout described in this file. It is raised when an older program could misread the file.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
+
+/// The layout before values were packed. Such a file is read as it is, and made the present one before it is written.
+const UNPACKED: i64 = 1;
 
 /// Marks the file as ours in its SQLite header.
 const APPLICATION_ID: i64 = 0x6b72_6d64;
@@ -35,20 +39,29 @@ const SCHEMA: &str = "
         created INTEGER NOT NULL,
         version INTEGER NOT NULL,
         value BLOB,
-        sum INTEGER NOT NULL
+        sum INTEGER NOT NULL,
+        pattern INTEGER
     ) STRICT;
+    CREATE TABLE patterns (id INTEGER PRIMARY KEY, text BLOB NOT NULL) STRICT;
     CREATE TABLE meta (name TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;";
 
 /// How long the log is from the begin on.
 const LOG_BYTES: u64 = 4 << 20;
 
-const INSERT: &str =
-    "INSERT INTO log (rev, key, created, version, value, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const PACKED: &str = "
+    ALTER TABLE log ADD COLUMN pattern INTEGER;
+    CREATE TABLE patterns (id INTEGER PRIMARY KEY, text BLOB NOT NULL) STRICT;";
+
+const INSERT: &str = "INSERT INTO log (rev, key, created, version, value, sum, pattern) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 #[derive(Debug)]
 pub(super) struct Disk {
     conn: Connection,
     path: PathBuf,
+    format: i64,
+    /// The patterns the file holds.
+    patterns: HashSet<i64>,
 }
 
 impl Disk {
@@ -58,8 +71,8 @@ impl Disk {
         if !path.exists() {
             create(dir, &path)?;
         }
-        let disk = Self { conn: connect(&path)?, path };
-        disk.check_header()?;
+        let mut disk = Self::over(connect(&path)?, path)?;
+        disk.bring_up_to_date()?;
         disk.run("set up the store file", |conn| {
             // A store that was made as a whole is not in this mode yet.
             conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
@@ -94,9 +107,31 @@ impl Disk {
     /// Opens a file that nobody writes to, without changing anything.
     pub(super) fn open_to_read(path: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let disk = Self { conn: connect_with(path, flags)?, path: path.to_owned() };
-        disk.check_header()?;
+        Self::over(connect_with(path, flags)?, path.to_owned())
+    }
+
+    /// Takes over an open file if it is one of ours.
+    fn over(conn: Connection, path: PathBuf) -> Result<Self> {
+        let mut disk = Self { conn, path, format: FORMAT, patterns: HashSet::new() };
+        disk.format = disk.check_header()?;
         Ok(disk)
+    }
+
+    /// Makes of an older file one of today, and finds out which patterns it holds.
+    fn bring_up_to_date(&mut self) -> Result<()> {
+        if self.format == UNPACKED {
+            self.transact("bring the store file up to date", |conn| {
+                conn.execute_batch(PACKED)?;
+                conn.pragma_update(None, "user_version", FORMAT)
+            })?;
+            self.format = FORMAT;
+        }
+        self.patterns = self.run("read the store file", |conn| {
+            let mut statement = conn.prepare("SELECT id FROM patterns")?;
+            let ids = statement.query_map([], |row| row.get(0))?;
+            ids.collect()
+        })?;
+        Ok(())
     }
 
     /// Makes an empty store hold these keys; history begins at `revision`, which none is newer than.
@@ -105,14 +140,9 @@ impl Disk {
             conn.execute("UPDATE meta SET number = ?1 WHERE name = 'compacted'", [revision])?;
             let mut insert = conn.prepare_cached(INSERT)?;
             for kv in items {
-                insert.execute(params![
-                    kv.mod_revision,
-                    &*kv.key,
-                    kv.create_revision,
-                    kv.version,
-                    Some(&kv.value[..]),
-                    checksum(kv, false)
-                ])?;
+                // Such a file is for other programs too, and shows nothing but what it holds.
+                let kv = KeyValue { value: kv.value.to_bytes().into(), ..kv.clone() };
+                insert_record(&mut insert, &kv, false)?;
             }
             Ok(())
         })
@@ -127,21 +157,41 @@ impl Disk {
         self.conn.close().map_err(|(_, error)| explain(&path, "close the store file", error))
     }
 
-    fn check_header(&self) -> Result<()> {
+    /// The layout of the file, if this program can read it.
+    fn check_header(&self) -> Result<i64> {
         let application = self.pragma("application_id")?;
         if application != APPLICATION_ID {
             return Err(self.damaged("it is a database of another program"));
         }
         let found = self.pragma("user_version")?;
-        if found != FORMAT {
+        if ![UNPACKED, FORMAT].contains(&found) {
             return Err(Error::Format { path: self.path.clone(), found, supported: FORMAT });
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Reads the whole file into an index.
     pub(super) fn load(&self) -> Result<Index> {
-        load::load(&self.conn, &self.path)
+        Ok(self.read_all()?.0)
+    }
+
+    /// The same for a file that is written to from now on: patterns that nothing is packed by go, and with them
+    /// what they say of objects that are gone.
+    pub(super) fn load_and_tidy(&mut self) -> Result<Index> {
+        let (index, used) = self.read_all()?;
+        let unused: Vec<i64> = self.patterns.difference(&used).copied().collect();
+        if !unused.is_empty() {
+            self.transact("remove what the store file no longer needs", |conn| {
+                let mut delete = conn.prepare_cached("DELETE FROM patterns WHERE id = ?1")?;
+                unused.iter().try_for_each(|id| delete.execute([id]).map(drop))
+            })?;
+            self.patterns.retain(|id| used.contains(id));
+        }
+        Ok(index)
+    }
+
+    fn read_all(&self) -> Result<(Index, HashSet<i64>)> {
+        load::load(&self.conn, &self.path, self.format == FORMAT)
     }
 
     /// Returns the revision of the last record.
@@ -156,23 +206,22 @@ impl Disk {
     /// Writes the events in one transaction. When it returns, they are on the disk; when it
     /// fails, none of them is stored, unless the disk itself failed.
     pub(super) fn append(&mut self, events: &[Arc<Event>]) -> Result<()> {
+        let used = events.iter().filter_map(|event| event.kv.value.parts().1);
+        let new: Vec<&Arc<Pattern>> =
+            used.filter(|pattern| !self.patterns.contains(&pattern.id())).collect();
         self.transact("write to the store file", |conn| {
+            for pattern in &new {
+                let sql = "INSERT OR IGNORE INTO patterns (id, text) VALUES (?1, ?2)";
+                conn.prepare_cached(sql)?.execute(params![pattern.id(), pattern.text()])?;
+            }
             let mut insert = conn.prepare_cached(INSERT)?;
             for event in events {
-                let kv = &event.kv;
-                let deleted = event.kind == EventKind::Delete;
-                let value = (!deleted).then_some(&kv.value[..]);
-                insert.execute(params![
-                    kv.mod_revision,
-                    &*kv.key,
-                    kv.create_revision,
-                    kv.version,
-                    value,
-                    checksum(kv, deleted)
-                ])?;
+                insert_record(&mut insert, &event.kv, event.kind == EventKind::Delete)?;
             }
             Ok(())
-        })
+        })?;
+        self.patterns.extend(new.iter().map(|pattern| pattern.id()));
+        Ok(())
     }
 
     /// Removes what a step of compaction made unreachable. The new beginning of the history and
@@ -240,6 +289,20 @@ impl Disk {
     }
 }
 
+fn insert_record(insert: &mut Statement<'_>, kv: &KeyValue, deleted: bool) -> rusqlite::Result<()> {
+    let (value, pattern) = kv.value.parts();
+    insert.execute(params![
+        kv.mod_revision,
+        &*kv.key,
+        kv.create_revision,
+        kv.version,
+        (!deleted).then_some(value),
+        checksum(kv, deleted),
+        pattern.map(|pattern| pattern.id()),
+    ])?;
+    Ok(())
+}
+
 /// SQLite does not notice a flipped bit inside a value; this does.
 pub(super) fn checksum(kv: &KeyValue, deleted: bool) -> i64 {
     let mut crc = Crc::new();
@@ -247,7 +310,11 @@ pub(super) fn checksum(kv: &KeyValue, deleted: bool) -> i64 {
         crc.update(&number.to_le_bytes());
     }
     crc.update(kv.key.as_bytes());
-    crc.update(&kv.value);
+    let (value, pattern) = kv.value.parts();
+    crc.update(value);
+    if let Some(pattern) = pattern {
+        crc.update(&pattern.id().to_le_bytes());
+    }
     i64::from(crc.sum())
 }
 

@@ -1,16 +1,16 @@
 //! Reads the whole store file into an index when it is opened, on all processors, and checks every
 //! record on the way.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use bytes::Bytes;
 use rusqlite::{Connection, OpenFlags};
 
 use super::disk::{checksum, connect_with, explain};
 use crate::index::{Index, by_key};
-use crate::{Error, Event, EventKind, KeyValue, Result};
+use crate::{Error, Event, EventKind, KeyValue, Packed, Pattern, Result};
 
 /// In how many parts the file is read. Old records lie far apart and new ones close together, so that parts
 /// differ in size.
@@ -22,13 +22,17 @@ const SMALL_PART: i64 = 32;
 /// How many threads read at most.
 const READERS: usize = 8;
 
-/// Reads what the file holds through a connection and as many others as it takes. Nobody writes to it
-/// meanwhile.
-pub(super) fn load(conn: &Connection, path: &Path) -> Result<Index> {
-    let file = File::survey(conn, path)?;
+/// Reads what the file holds through a connection and as many others as it takes, and which patterns that takes.
+/// Nobody writes to it meanwhile.
+pub(super) fn load(
+    conn: &Connection,
+    path: &Path,
+    may_be_packed: bool,
+) -> Result<(Index, HashSet<i64>)> {
+    let file = File::survey(conn, path, may_be_packed)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let helpers = if file.share < SMALL_PART { 0 } else { processors.min(READERS) - 1 };
-    let Part { resting, mut history } = std::thread::scope(|scope| {
+    let Part { resting, mut history, used } = std::thread::scope(|scope| {
         let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(|| file.help())).collect();
         let mut all = file.read(conn)?;
         for helper in helpers {
@@ -36,6 +40,7 @@ pub(super) fn load(conn: &Connection, path: &Path) -> Result<Index> {
             let mut part = helper.join().unwrap_or_else(whole)?;
             all.resting.append(&mut part.resting);
             all.history.append(&mut part.history);
+            all.used.extend(part.used);
         }
         Ok::<_, Error>(all)
     })?;
@@ -49,7 +54,7 @@ pub(super) fn load(conn: &Connection, path: &Path) -> Result<Index> {
         let prev = index.latest(&kv.key);
         index.apply(Arc::new(Event { kind, kv, prev }));
     }
-    Ok(index)
+    Ok((index, used))
 }
 
 /// A file that several threads read, and how far they are.
@@ -62,6 +67,7 @@ struct File<'a> {
     share: i64,
     /// The number of the next part to read.
     next: AtomicI64,
+    patterns: Option<HashMap<i64, Arc<Pattern>>>,
 }
 
 /// What one thread has read.
@@ -71,10 +77,12 @@ struct Part {
     resting: Vec<KeyValue>,
     /// Everything since.
     history: Vec<(EventKind, KeyValue)>,
+    /// The patterns something is packed by.
+    used: HashSet<i64>,
 }
 
 impl<'a> File<'a> {
-    fn survey(conn: &Connection, path: &'a Path) -> Result<Self> {
+    fn survey(conn: &Connection, path: &'a Path, may_be_packed: bool) -> Result<Self> {
         let sql = "SELECT number, (SELECT min(rev) FROM log), (SELECT max(rev) FROM log) \
                    FROM meta WHERE name = 'compacted'";
         let numbers = conn.query_row(sql, [], |row| {
@@ -84,7 +92,8 @@ impl<'a> File<'a> {
         let (compacted, first, last) =
             numbers.map_err(|error| explain(path, "read the store file", error))?;
         let share = last.saturating_sub(first) / PARTS + 1;
-        Ok(Self { path, compacted, first, last, share, next: AtomicI64::new(0) })
+        let patterns = may_be_packed.then(|| read_patterns(conn, path)).transpose()?;
+        Ok(Self { path, compacted, first, last, share, next: AtomicI64::new(0), patterns })
     }
 
     /// Reads through a connection of its own.
@@ -111,13 +120,24 @@ impl<'a> File<'a> {
 
     fn read_some(&self, conn: &Connection, from: i64, part: &mut Part) -> Result<()> {
         let failed = |error| explain(self.path, "read the store file", error);
-        let sql = "SELECT rev, key, created, version, value, sum FROM log \
-                   WHERE rev BETWEEN ?1 AND ?2 ORDER BY rev";
+        let sql = match &self.patterns {
+            Some(_) => {
+                "SELECT rev, key, created, version, value, sum, pattern FROM log \
+                 WHERE rev BETWEEN ?1 AND ?2 ORDER BY rev"
+            }
+            None => {
+                "SELECT rev, key, created, version, value, sum, NULL FROM log \
+                 WHERE rev BETWEEN ?1 AND ?2 ORDER BY rev"
+            }
+        };
         let to = from.saturating_add(self.share - 1);
         let mut statement = conn.prepare_cached(sql).map_err(failed)?;
         let mut rows = statement.query([from, to]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let Record { kv, kind, sum } = Record::read(row).map_err(failed)?;
+            let id: Option<i64> = row.get(6).map_err(failed)?;
+            let pattern = id.map(|id| self.pattern(id)).transpose()?;
+            part.used.extend(id);
+            let Record { kv, kind, sum } = Record::read(row, pattern).map_err(failed)?;
             let revision = kv.mod_revision;
             if sum != checksum(&kv, kind == EventKind::Delete) {
                 return Err(self.damaged(format!("the record of revision {revision} was altered")));
@@ -131,9 +151,32 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    fn damaged(&self, reason: String) -> Error {
-        Error::Damaged { path: self.path.to_owned(), reason }
+    fn pattern(&self, id: i64) -> Result<Arc<Pattern>> {
+        let known = self.patterns.as_ref().and_then(|patterns| patterns.get(&id)).cloned();
+        known.ok_or_else(|| self.damaged(format!("the pattern {id:x} is missing")))
     }
+
+    fn damaged(&self, reason: String) -> Error {
+        damaged(self.path, reason)
+    }
+}
+
+fn damaged(path: &Path, reason: String) -> Error {
+    Error::Damaged { path: path.to_owned(), reason }
+}
+
+fn read_patterns(conn: &Connection, path: &Path) -> Result<HashMap<i64, Arc<Pattern>>> {
+    let failed = |error| explain(path, "read the store file", error);
+    let mut statement = conn.prepare("SELECT id, text FROM patterns").map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    let mut patterns = HashMap::new();
+    while let Some(row) = rows.next().map_err(failed)? {
+        let id = row.get(0).map_err(failed)?;
+        let text: Vec<u8> = row.get(1).map_err(failed)?;
+        let altered = || damaged(path, format!("the pattern {id:x} was altered"));
+        patterns.insert(id, Arc::new(Pattern::known(id, &text).ok_or_else(altered)?));
+    }
+    Ok(patterns)
 }
 
 /// A row of the log.
@@ -144,9 +187,10 @@ struct Record {
 }
 
 impl Record {
-    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+    fn read(row: &rusqlite::Row<'_>, pattern: Option<Arc<Pattern>>) -> rusqlite::Result<Self> {
         let key: Arc<str> = row.get_ref(1)?.as_str()?.into();
-        let value = row.get_ref(4)?.as_blob_or_null()?.map(Bytes::copy_from_slice);
+        let value = row.get_ref(4)?.as_blob_or_null()?;
+        let value = value.map(|data| Packed::from_parts(data, pattern));
         Ok(Self {
             kind: if value.is_some() { EventKind::Put } else { EventKind::Delete },
             kv: KeyValue {

@@ -15,7 +15,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -29,7 +28,9 @@ use self::writer::{Command, Reply, Writer};
 use crate::index::Write;
 use crate::lock::DirLock;
 use crate::shared::Shared;
-use crate::{Error, Event, Expect, KeyValue, RangeQuery, RangeResult, Result, Store, WatchStream};
+use crate::{
+    Error, Event, Expect, KeyValue, Packed, RangeQuery, RangeResult, Result, Store, WatchStream,
+};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
@@ -74,8 +75,8 @@ impl Embedded {
         let place = Place { dir: dir.into() };
         let started = Instant::now();
         let lock = DirLock::acquire(&place.dir)?;
-        let disk = Disk::open(&place.dir, options.max_bytes)?;
-        let index = disk.load()?;
+        let mut disk = Disk::open(&place.dir, options.max_bytes)?;
+        let index = disk.load_and_tidy()?;
         log_opened(&place.dir, index.revision(), started);
         let shared = Arc::new(Shared::new(index));
         let health = Arc::new(Mutex::new(Ok(())));
@@ -143,7 +144,7 @@ impl Store for Embedded {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: Packed,
         expect: Expect,
     ) -> BoxFuture<'a, Result<KeyValue>> {
         async move {

@@ -195,7 +195,7 @@ fn leaves_doubt(error: &Error) -> bool {
 }
 
 fn record_size(event: &Event) -> usize {
-    event.kv.key.len() + event.kv.value.len() + 64
+    event.kv.key.len() + event.kv.value.weight() + 64
 }
 
 fn answer<T>(reply: Reply<T>, outcome: Result<T>) {

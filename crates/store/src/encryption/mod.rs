@@ -17,7 +17,8 @@ pub use self::ciphers::NamedKey;
 pub use self::kms::{Kms, KmsOptions, Pace};
 
 use crate::{
-    Error, Event, Expect, KeyValue, RangeQuery, RangeResult, Result, Store, Update, WatchStream,
+    Error, Event, Expect, KeyValue, Packed, RangeQuery, RangeResult, Result, Store, Update,
+    WatchStream,
 };
 
 const MARK: &[u8] = b"k8s:enc:";
@@ -96,9 +97,12 @@ impl Encrypted {
         let mut renewed = 0;
         for kv in self.store.range(RangeQuery::prefix("")).await?.items {
             let Some(rule) = rule_of(&self.rules, &kv.key) else { continue };
-            let Read::Plain(plain, true) = open(rule, &kv.key, &kv.value).await? else { continue };
+            let Read::Plain(plain, true) = open(rule, &kv.key, &kv.value.to_bytes()).await? else {
+                continue;
+            };
             let sealed = seal(rule, &kv.key, &plain).await?;
-            match self.store.put(&kv.key, sealed, Expect::ModRevision(kv.mod_revision)).await {
+            match self.store.put(&kv.key, sealed.into(), Expect::ModRevision(kv.mod_revision)).await
+            {
                 Ok(_) => renewed += 1,
                 Err(Error::Conflict { .. }) => {}
                 Err(error) => return Err(error),
@@ -110,9 +114,9 @@ impl Encrypted {
         Ok(renewed)
     }
 
-    async fn seal(&self, key: &str, value: Bytes) -> Result<Bytes> {
+    async fn seal(&self, key: &str, value: Packed) -> Result<Packed> {
         match rule_of(&self.rules, key) {
-            Some(rule) => seal(rule, key, &value).await,
+            Some(rule) => Ok(seal(rule, key, &value.to_bytes()).await?.into()),
             None => Ok(value),
         }
     }
@@ -138,8 +142,8 @@ async fn plain(rules: &[Rule], kv: KeyValue) -> Result<KeyValue> {
     if kv.value.is_empty() {
         return Ok(kv);
     }
-    Ok(match open(rule, &kv.key, &kv.value).await? {
-        Read::Plain(value, _) => KeyValue { value, ..kv },
+    Ok(match open(rule, &kv.key, &kv.value.to_bytes()).await? {
+        Read::Plain(value, _) => KeyValue { value: value.into(), ..kv },
         Read::Unreadable => {
             error!(key = %kv.key, "no key of the configuration can decrypt this value");
             kv
@@ -251,7 +255,7 @@ impl Store for Encrypted {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: Packed,
         expect: Expect,
     ) -> BoxFuture<'a, Result<KeyValue>> {
         async move {

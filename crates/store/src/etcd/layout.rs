@@ -57,7 +57,7 @@ impl Layout {
         let rest = key.strip_prefix(&self.theirs).unwrap_or(key);
         Ok(KeyValue {
             key: format!("{}{rest}", self.ours).into(),
-            value: pair.value,
+            value: pair.value.into(),
             create_revision: pair.create_revision,
             mod_revision: pair.mod_revision,
             version: pair.version,

@@ -14,7 +14,6 @@ mod watch;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream;
 use parking_lot::Mutex;
@@ -28,8 +27,8 @@ use self::messages::{Change, Condition, Keys, Range, TxnAnswer};
 use self::watch::{Ticket, Watching};
 use crate::asked_once::AskedOnce;
 use crate::{
-    Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, RangeQuery, RangeResult, Result,
-    Store, WatchStream,
+    Error, Event, EventKind, Expect, FIRST_REVISION, KeyValue, Packed, RangeQuery, RangeResult,
+    Result, Store, WatchStream,
 };
 
 /// How many keys are read at a time.
@@ -199,7 +198,7 @@ impl Store for Etcd {
     fn put<'a>(
         &'a self,
         key: &'a str,
-        value: Bytes,
+        value: Packed,
         expect: Expect,
     ) -> BoxFuture<'a, Result<KeyValue>> {
         async move {
@@ -208,7 +207,7 @@ impl Store for Etcd {
                 Expect::Absent => Some(Condition::ModRevision(0)),
                 Expect::ModRevision(revision) => Some(Condition::ModRevision(revision)),
             };
-            let answer = self.write(key, condition, Change::Put(value.clone())).await?;
+            let answer = self.write(key, condition, Change::Put(value.to_bytes())).await?;
             let stored = answer.pairs.into_iter().next().unwrap_or_default();
             Ok(KeyValue { value, ..self.server.layout.to_ours(stored)? })
         }
@@ -229,7 +228,7 @@ impl Store for Etcd {
             let prev = answer.pairs.into_iter().next().unwrap_or_default();
             let prev = self.server.layout.to_ours(prev)?;
             let kv = KeyValue {
-                value: Bytes::new(),
+                value: Packed::default(),
                 mod_revision: answer.revision,
                 version: prev.version + 1,
                 ..prev.clone()

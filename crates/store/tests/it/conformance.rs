@@ -26,7 +26,7 @@ async fn next_event(stream: &mut WatchStream) -> Arc<Event> {
 }
 
 fn text(kv: &KeyValue) -> String {
-    format!("{}={}", kv.key, String::from_utf8_lossy(&kv.value))
+    format!("{}={}", kv.key, String::from_utf8_lossy(&kv.value.to_bytes()))
 }
 
 async fn list(store: &dyn Store, query: RangeQuery) -> Vec<String> {
@@ -225,7 +225,7 @@ async fn large_ranges_and_values_are_read_whole(store: Arc<dyn Store>) {
         async move { put(&*store, &format!("/many/{number:04}"), "1").await }
     });
     let written = futures::stream::iter(writes).buffer_unordered(64).count().await;
-    assert_eq!(store.get("/large", None).await.unwrap().unwrap().value, value);
+    assert_eq!(store.get("/large", None).await.unwrap().unwrap().value, &*value);
     let all = store.range(RangeQuery::prefix("/many/")).await.unwrap();
     assert_eq!((all.items.len(), all.more, all.count), (written, false, written));
     assert!(all.items.is_sorted_by(|a, b| a.key < b.key));

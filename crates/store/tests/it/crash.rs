@@ -34,7 +34,7 @@ fn child_that_writes_until_it_is_killed() {
 
 async fn write_forever(store: Arc<Embedded>, writer: usize) {
     let done = store.range(RangeQuery::prefix(format!("/next/{writer}"))).await.unwrap();
-    let mut number: u64 = done.items.first().map_or(0, |kv| parse(&kv.value) + 1);
+    let mut number: u64 = done.items.first().map_or(0, |kv| parse(&kv.value.to_bytes()) + 1);
     loop {
         let deletes = number % 5 == 4;
         let key = format!("/{writer}/{}", if deletes { number - 1 } else { number });
@@ -144,7 +144,7 @@ impl Known {
                 None => {}
             }
             if event.kind == EventKind::Put {
-                parse(&event.kv.value);
+                parse(&event.kv.value.to_bytes());
             }
         }
         for (writer, count) in unacknowledged {
@@ -158,9 +158,10 @@ impl Known {
     async fn verify_state(&self, store: &Embedded) {
         for writer in 0..WRITERS {
             let next = store.get(&format!("/next/{writer}"), None).await.unwrap();
-            let Some(done) = next.map(|kv| parse(&kv.value)) else { continue };
+            let Some(done) = next.map(|kv| parse(&kv.value.to_bytes())) else { continue };
             let found = store.range(RangeQuery::prefix(format!("/{writer}/"))).await.unwrap();
-            let mut numbers: Vec<u64> = found.items.iter().map(|kv| parse(&kv.value)).collect();
+            let mut numbers: Vec<u64> =
+                found.items.iter().map(|kv| parse(&kv.value.to_bytes())).collect();
             numbers.sort_unstable();
             numbers.retain(|number| *number <= done);
             // A deletion under way may have reached the disk before its number did.

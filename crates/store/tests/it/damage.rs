@@ -40,7 +40,8 @@ async fn history_and_revision_survive_a_restart() {
 #[tokio::test]
 async fn a_full_disk_refuses_writes_until_space_is_freed() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { max_bytes: Some(1 << 20) };
+    // Two pages are left when no more of the values fit.
+    let options = Options { max_bytes: Some((1 << 20) + 8192) };
     let store = Embedded::open_with(dir.path(), options.clone()).unwrap();
     let mut stored = 0;
     let refused = loop {

@@ -55,7 +55,7 @@ impl Bed {
 
     /// What is stored behind the mark.
     async fn raw(&self) -> Vec<u8> {
-        let raw = self.memory.get(SECRET, None).await.unwrap().unwrap().value;
+        let raw = self.memory.get(SECRET, None).await.unwrap().unwrap().value.to_bytes();
         raw.strip_prefix(MARK).unwrap().to_vec()
     }
 
@@ -66,7 +66,7 @@ impl Bed {
 
 async fn read(store: &dyn Store) -> String {
     let kv = store.get(SECRET, None).await.unwrap().unwrap();
-    String::from_utf8_lossy(&kv.value).into_owned()
+    String::from_utf8_lossy(&kv.value.to_bytes()).into_owned()
 }
 
 async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
@@ -144,7 +144,7 @@ async fn what_kubernetes_wrote_before_seeds_is_read_and_written_anew() {
         let cipher = NamedKey::new("k", key.clone()).unwrap();
         let elsewhere = bed.with(vec![Provider::AesGcm(vec![cipher])]);
         elsewhere.put(SECRET, PLAIN.into(), Expect::Any).await.unwrap();
-        let sealed = bed.memory.get(SECRET, None).await.unwrap().unwrap().value;
+        let sealed = bed.memory.get(SECRET, None).await.unwrap().unwrap().value.to_bytes();
         let sealed = sealed.strip_prefix(b"k8s:enc:aesgcm:v1:k:").unwrap();
         let source: Vec<u8> =
             key.iter().zip(b"key-0".iter().cycle()).map(|(byte, key)| byte ^ key).collect();
@@ -278,7 +278,7 @@ async fn values_move_to_a_plugin_and_away_from_it() {
     let leaving = bed.with(vec![Provider::AesGcm(vec![key]), bed.provider()]);
     leaving.prepare(Duration::ZERO).await.unwrap();
     assert_eq!(leaving.renew().await.unwrap(), 1);
-    let raw = bed.memory.get(SECRET, None).await.unwrap().unwrap().value;
+    let raw = bed.memory.get(SECRET, None).await.unwrap().unwrap().value.to_bytes();
     assert!(raw.starts_with(b"k8s:enc:aesgcm:v1:one:"));
     assert_eq!(read(&leaving).await, PLAIN);
 }
@@ -302,7 +302,7 @@ async fn damaged_values_are_shown_as_what_they_are() {
     damaged[MARK.len() + 60] ^= 1;
     for damaged in [damaged, [MARK, b"garbage"].concat()] {
         bed.memory.put(SECRET, damaged.clone().into(), Expect::Any).await.unwrap();
-        let shown = store.get(SECRET, None).await.unwrap().unwrap().value;
+        let shown = store.get(SECRET, None).await.unwrap().unwrap().value.to_bytes();
         assert_eq!(shown, damaged);
     }
 }

@@ -10,6 +10,7 @@ mod etcd;
 mod kms;
 mod kms_plugin;
 mod model;
+mod packing;
 mod servers;
 mod snapshot;
 

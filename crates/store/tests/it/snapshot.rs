@@ -21,7 +21,7 @@ async fn filled() -> Memory {
 
 async fn content(store: &dyn Store) -> Vec<(String, bytes::Bytes)> {
     let all = store.range(RangeQuery::prefix("")).await.unwrap().items;
-    all.into_iter().map(|kv| (kv.key.to_string(), kv.value)).collect()
+    all.into_iter().map(|kv| (kv.key.to_string(), kv.value.to_bytes())).collect()
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn a_backup_is_of_one_revision_while_others_write() {
         let snapshot = Snapshot::of(&*store).await.unwrap();
         let number = |place: usize| -> i64 {
             let item = snapshot.items.get(place);
-            item.map_or(-1, |kv| String::from_utf8_lossy(&kv.value).parse().unwrap())
+            item.map_or(-1, |kv| String::from_utf8_lossy(&kv.value.to_bytes()).parse().unwrap())
         };
         assert!((0..=1).contains(&(number(0) - number(1))), "{snapshot:?}");
         tokio::task::yield_now().await;

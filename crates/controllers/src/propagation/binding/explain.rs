@@ -32,7 +32,9 @@ impl<B: Binding> Explainer for Told<B> {
         }
         let ctx = &self.ctx;
         let cached = ctx.bindings.cache().get(key);
-        let Some(binding) = cached.and_then(|object| object.typed::<B>().ok()) else { return };
+        let Some(binding) = cached.and_then(|object| object.typed::<B>().ok()) else {
+            return;
+        };
         let works = works::of_binding(&ctx.works, binding.permanent_id());
         into.deliveries = works.iter().filter_map(|work| delivery(work)).take(SHOWN).collect();
         let Some(template) = templates::cached(&ctx.kinds, &binding.spec().resource) else {

@@ -212,7 +212,8 @@ impl Site {
         work: &Object,
         view: &WorkView,
     ) -> Result<Option<Vec<Delivered>>, Error> {
-        let manifests = works::manifests(work)?;
+        let text = work.text().to_bytes();
+        let manifests = works::manifests(&text)?;
         let mut delivery = Vec::with_capacity(manifests.len());
         for (head, manifest) in view.spec.workload.manifests.iter().zip(manifests) {
             let gvr = match lane.running.kinds.gvr_of(&head.gvk()).await {
@@ -229,7 +230,7 @@ impl Site {
                     return Ok(None);
                 }
             }
-            let text = work.bytes().slice_ref(manifest.get().as_bytes());
+            let text = text.slice_ref(manifest.get().as_bytes());
             let parcel = Parcel { work: key, manifest, text };
             let place = (followed.gvr.clone(), head.key());
             let delivered = self.deliver_one(lane, &place, &followed.informer, parcel).await;

@@ -9,6 +9,7 @@ mod api;
 mod connect;
 mod discovery;
 mod error;
+mod lately;
 mod object;
 pub mod request;
 mod slim;

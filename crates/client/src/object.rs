@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde::de::{self, IgnoredAny};
 
 use crate::alike::{self, Finalizers, Owners};
+use crate::lately::Ticket;
 use crate::slim;
 
 /// Reference to an owner in `metadata.ownerReferences`.
@@ -106,6 +107,7 @@ pub struct Object {
     /// Of an object that a server of the same process shows.
     places: Option<Places>,
     parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
+    lately: Ticket,
 }
 
 /// Where things are in a text that does not hold its version.
@@ -173,7 +175,14 @@ impl Object {
         let head: Head<Meta> = serde_json::from_slice(text)?;
         let gvk = alike::kind(head.gvk(gvk));
         let text = alike::packed(&gvk, text);
-        Ok(Self { gvk, meta: head.metadata, text, places: None, parsed: OnceLock::new() })
+        Ok(Self {
+            gvk,
+            meta: head.metadata,
+            text,
+            places: None,
+            parsed: OnceLock::new(),
+            lately: Ticket::default(),
+        })
     }
 
     /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
@@ -192,6 +201,7 @@ impl Object {
             text: shown.text().clone(),
             places: Some(places),
             parsed: OnceLock::new(),
+            lately: Ticket::default(),
         });
         shown.made().set(&object);
         Ok(object)
@@ -210,7 +220,14 @@ impl Object {
         };
         (meta.labels, meta.annotations, meta.creation_timestamp) = Default::default();
         let (text, places) = (Packed::default(), None);
-        Arc::new(Self { gvk, meta, text, places, parsed: OnceLock::new() })
+        Arc::new(Self {
+            gvk,
+            meta,
+            text,
+            places,
+            parsed: OnceLock::new(),
+            lately: Ticket::default(),
+        })
     }
 
     pub fn gvk(&self) -> &Gvk {
@@ -318,6 +335,16 @@ impl Object {
         let parsed: Arc<T> = Arc::new(self.read_without_record()?);
         // Whoever was faster keeps its own.
         drop(self.parsed.set(parsed.clone()));
+        Ok(parsed)
+    }
+
+    /// The same for kinds of which there may be very many: the result is kept for a while only.
+    pub fn typed_for_now<T: Readable>(&self) -> serde_json::Result<Arc<T>> {
+        if let Some(kept) = self.lately.find() {
+            return Ok(kept);
+        }
+        let parsed: Arc<T> = Arc::new(self.read_without_record()?);
+        self.lately.keep(parsed.clone());
         Ok(parsed)
     }
 

@@ -146,7 +146,7 @@ impl Ctx {
         at: Time,
     ) -> Result<bool, karmada_client::Error> {
         let Some(object) = bindings.cache().get(key) else { return Ok(false) };
-        let binding = object.typed::<B>().ok();
+        let binding = object.typed_for_now::<B>().ok();
         let triggered = binding.as_ref().and_then(|b| b.spec().reschedule_triggered_at);
         // Compat: a request that is older than the last one changes nothing, and counts as served.
         if triggered.is_some_and(|before| before >= at) {

@@ -51,7 +51,7 @@ pub(crate) fn start(context: &Context) {
     let (own, queue) = (ctx.clone(), controller.queue().clone());
     context.keep(ctx.bindings.subscribe(move |change| {
         let Change::Applied { new, .. } = change else { return };
-        let Ok(binding) = new.typed::<ResourceBinding>() else { return };
+        let Ok(binding) = new.typed_for_now::<ResourceBinding>() else { return };
         let resource = &binding.spec.resource;
         let key = ObjectKey::new(resource.namespace.as_str(), resource.name.as_str());
         let is_ours = || own.deployments.cache().get(&key).is_some_and(|known| is_marked(&known));

@@ -39,11 +39,11 @@ impl Scheduler {
             Change::Applied { old, new } => (old, new),
             Change::Deleted(_) => return self.binding_gone(lane, &key),
         };
-        let Ok(binding) = new.typed::<B>() else {
+        let Ok(binding) = new.typed_for_now::<B>() else {
             warn!(binding = %key, "a binding could not be read");
             return;
         };
-        let old = old.as_ref().and_then(|old| old.typed::<B>().ok());
+        let old = old.as_ref().and_then(|old| old.typed_for_now::<B>().ok());
         let ours = self.schedules(binding.spec());
         self.placements.lock().apply(&key, concern(&*binding).filter(|_| ours));
         lane.seen(&key, &binding);

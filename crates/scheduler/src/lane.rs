@@ -70,7 +70,7 @@ impl<B: Binding> Lane<B> {
     /// The newest state known: the cached one, or what we wrote if that is not cached yet.
     pub(crate) fn latest(&self, key: &ObjectKey) -> Option<Arc<B>> {
         let cached = self.informer.cache().get(key)?;
-        let cached = match cached.typed::<B>() {
+        let cached = match cached.typed_for_now::<B>() {
             Ok(binding) => binding,
             Err(error) => {
                 tracing::warn!(binding = %key, %error, "a binding could not be read");

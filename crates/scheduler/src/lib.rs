@@ -241,7 +241,7 @@ fn index_groups(informer: &Informer) {
     ];
     for (name, group) in indexes {
         informer.cache().add_index(name, move |object: &Object| {
-            let Ok(binding) = object.typed::<ResourceBinding>() else { return Vec::new() };
+            let Ok(binding) = object.typed_for_now::<ResourceBinding>() else { return Vec::new() };
             let groups = binding.spec().workload_affinity_groups.as_ref().map(group);
             let groups = groups.filter(|group| !group.is_empty());
             groups.map(|group| format!("{}/{group}", object.namespace())).into_iter().collect()

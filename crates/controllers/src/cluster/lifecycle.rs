@@ -298,7 +298,7 @@ async fn leave_bindings<B: Binding>(
 ) -> Result<bool, Error> {
     let naming = bindings.cache().by_index(BY_CLUSTER, cluster);
     for object in &naming {
-        let Ok(binding) = object.typed::<B>() else { continue };
+        let Ok(binding) = object.typed_for_now::<B>() else { continue };
         if binding.has_owner() && !binding.spec().is_scheduling_suspended() {
             continue;
         }

@@ -81,7 +81,9 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str, needs_dependen
         // One whose policy no longer asks for it is looked at once more, to forget it.
         let is_known = || own.unhealthy.lock().contains_key(&key);
         let is_asked = match change {
-            Change::Applied { new, .. } => new.typed::<B>().is_ok_and(|b| behavior(&*b).is_some()),
+            Change::Applied { new, .. } => {
+                new.typed_for_now::<B>().is_ok_and(|b| behavior(&*b).is_some())
+            }
             Change::Deleted(_) => false,
         };
         if is_asked || is_known() {
@@ -100,7 +102,7 @@ fn behavior<B: Binding>(binding: &B) -> Option<&ApplicationFailoverBehavior> {
 
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let object = ctx.bindings.cache().get(&key).filter(|object| !object.is_being_deleted());
-    let binding = object.as_ref().map(|object| object.typed::<B>()).transpose()?;
+    let binding = object.as_ref().map(|object| object.typed_for_now::<B>()).transpose()?;
     let moves = binding.as_deref().is_some_and(|binding| ctx.may_move(binding));
     let (Some(object), Some(binding), true) = (object, binding, moves) else {
         ctx.unhealthy.lock().remove(&key);

@@ -62,8 +62,9 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
     let queue = controller.queue().clone();
     context.keep(ctx.bindings.subscribe(move |change| {
         let Change::Applied { old, new } = change else { return };
-        let has_tasks =
-            new.typed::<B>().is_ok_and(|new| !new.spec().graceful_eviction_tasks.is_empty());
+        let has_tasks = new
+            .typed_for_now::<B>()
+            .is_ok_and(|new| !new.spec().graceful_eviction_tasks.is_empty());
         if has_tasks {
             let priority = if old.is_some() { Priority::Normal } else { Priority::Low };
             queue.add_with_priority(ObjectKey::of(new), priority);
@@ -76,7 +77,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let object = ctx.bindings.cache().get(&key).filter(|object| !object.is_being_deleted());
     let Some(object) = object else { return Ok(Action::AwaitChange) };
-    let binding = object.typed::<B>()?;
+    let binding = object.typed_for_now::<B>()?;
     let is_ready = |cluster: &str| {
         let known = ctx.clusters.cache().get(&ObjectKey::cluster(cluster));
         known.and_then(|known| known.typed::<Cluster>().ok()).is_some_and(|c| c.is_ready())

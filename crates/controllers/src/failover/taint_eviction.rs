@@ -185,7 +185,7 @@ impl Ctx {
         let Some(object) = object.filter(|object| !object.is_being_deleted()) else {
             return Ok(None);
         };
-        let binding = object.typed::<B>()?;
+        let binding = object.typed_for_now::<B>()?;
         let cluster = self.clusters.cache().get(&ObjectKey::cluster(stay.cluster.as_str()));
         let Some(cluster) = cluster.filter(|_| binding.spec().target_contains(&stay.cluster))
         else {

@@ -132,9 +132,9 @@ impl Ctx {
 
     fn binding_changed(&self, change: &Change) {
         let Change::Applied { old, new } = change else { return };
-        let Ok(binding) = new.typed::<ResourceBinding>() else { return };
+        let Ok(binding) = new.typed_for_now::<ResourceBinding>() else { return };
         let distributes = |binding: &Object| {
-            binding.typed::<ResourceBinding>().is_ok_and(|b| b.spec.propagate_deps)
+            binding.typed_for_now::<ResourceBinding>().is_ok_and(|b| b.spec.propagate_deps)
         };
         let is_due = match old {
             // Before it is scheduled there is nowhere to send dependencies to.
@@ -210,7 +210,7 @@ impl Ctx {
 
 async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.bindings.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    let binding = object.typed::<ResourceBinding>()?;
+    let binding = object.typed_for_now::<ResourceBinding>()?;
     if !binding.spec.propagate_deps || object.is_being_deleted() {
         for attached in ctx.attached_to(&binding) {
             ctx.detach(&attached, &binding).await?;

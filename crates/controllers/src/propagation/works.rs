@@ -166,7 +166,7 @@ impl ManifestHead {
 
 /// The view of a cached Work.
 pub(crate) fn view(work: &Object) -> serde_json::Result<Arc<WorkView>> {
-    work.typed()
+    work.typed_for_now()
 }
 
 /// The manifests in the text of a Work as they are written.

@@ -97,7 +97,7 @@ impl Ctx {
     fn count(&self, quota: &FederatedResourceQuota) -> Result<ResourceList, serde_json::Error> {
         let mut total = ResourceList::new();
         for binding in self.bindings.cache().list_namespace(&quota.metadata.namespace) {
-            let binding = binding.typed::<ResourceBinding>()?;
+            let binding = binding.typed_for_now::<ResourceBinding>()?;
             for (resource, amount) in quota_usage(&binding) {
                 if quota.spec.overall.contains_key(&resource) {
                     let sum = total.entry(resource);

@@ -135,7 +135,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
     if object.is_being_deleted() || ctx.memory.lock().is_echo(&key, version) {
         return Ok(Action::AwaitChange);
     }
-    let binding = object.typed::<B>()?;
+    let binding = object.typed_for_now::<B>()?;
     let is_asked = ctx.asked.lock().remove(&key);
     let Some(aggregation) = ctx.gather(&*binding, is_asked)? else {
         return Ok(Action::AwaitChange);
@@ -175,13 +175,13 @@ impl Ctx {
             self.asked.lock().remove(&key);
             return self.memory.lock().forget(&key);
         };
-        let Ok(binding) = new.typed::<B>() else { return };
+        let Ok(binding) = new.typed_for_now::<B>() else { return };
         if binding.status().last_scheduled_time.is_none() {
             return;
         }
         let key = ObjectKey::of(new);
         let Some(old) = old else { return queue.add_with_priority(key, Priority::Low) };
-        let Ok(before) = old.typed::<B>() else { return };
+        let Ok(before) = old.typed_for_now::<B>() else { return };
         let version = |binding: &B| binding.spec().resource.resource_version.clone();
         if version(&before) != version(&binding) {
             // What the Works say is looked at before they are changed or taken away for it.
@@ -229,7 +229,8 @@ impl Ctx {
 
     /// Reports that will soon be joined by others wait for them.
     fn patience<B: Binding>(&self, key: &ObjectKey) -> Duration {
-        let binding = self.bindings.cache().get(key).and_then(|object| object.typed::<B>().ok());
+        let binding =
+            self.bindings.cache().get(key).and_then(|object| object.typed_for_now::<B>().ok());
         let Some(binding) = binding else { return COALESCE };
         if !binding.status().aggregated_status.is_empty() {
             return COALESCE;

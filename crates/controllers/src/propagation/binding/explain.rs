@@ -32,7 +32,7 @@ impl<B: Binding> Explainer for Told<B> {
         }
         let ctx = &self.ctx;
         let cached = ctx.bindings.cache().get(key);
-        let Some(binding) = cached.and_then(|object| object.typed::<B>().ok()) else {
+        let Some(binding) = cached.and_then(|object| object.typed_for_now::<B>().ok()) else {
             return;
         };
         let works = works::of_binding(&ctx.works, binding.permanent_id());

@@ -93,7 +93,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
     let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let bindings = context.informers.all(&bindings_gvr);
     bindings.cache().add_index(BY_CLUSTER, |object| {
-        let binding = object.typed::<B>().ok();
+        let binding = object.typed_for_now::<B>().ok();
         let clusters = binding.iter().flat_map(|binding| targets(binding.spec()));
         clusters.map(|target| target.name.clone()).collect()
     });
@@ -135,7 +135,7 @@ fn follow<B: Binding>(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey
                 feed.add_with_priority(key, Priority::Low);
             }
             Change::Applied { old: None, new } => {
-                let leads_nowhere = new.typed::<B>().is_ok_and(|binding| {
+                let leads_nowhere = new.typed_for_now::<B>().is_ok_and(|binding| {
                     let spec = binding.spec();
                     // Compat: one that is made with its placement is told of as if that came later.
                     let is_placed_later = spec.clusters.is_empty() || binding.has_owner();
@@ -199,7 +199,7 @@ impl plan::Lookup for Ctx {
 
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(object) = ctx.bindings.cache().get(&key) else { return Ok(Action::AwaitChange) };
-    let binding = object.typed::<B>()?;
+    let binding = object.typed_for_now::<B>()?;
     if binding.permanent_id().is_empty() {
         // Admission gives every binding an id; without one its Works could not be told apart.
         tracing::warn!("the binding has no permanent id");

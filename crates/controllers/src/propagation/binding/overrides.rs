@@ -42,7 +42,7 @@ pub(super) fn follow<B: Binding>(
     queue: &Queue<ObjectKey>,
 ) -> (Arc<Policies>, Vec<Arc<Informer>>) {
     bindings.cache().add_index(BY_KIND, |binding| {
-        let binding = binding.typed::<B>().ok();
+        let binding = binding.typed_for_now::<B>().ok();
         binding.iter().map(|binding| kind_term(&binding.spec().resource)).collect()
     });
     let policies = Arc::new(Policies::default());
@@ -130,7 +130,7 @@ impl<B: Binding> Wake<B> {
             if self.namespaced && object.namespace() != namespace {
                 continue;
             }
-            let Ok(binding) = object.typed::<B>() else { continue };
+            let Ok(binding) = object.typed_for_now::<B>() else { continue };
             if selectors.is_empty() || self.is_selected(selectors, &binding.spec().resource) {
                 self.queue.add(ObjectKey::of(&object));
             }

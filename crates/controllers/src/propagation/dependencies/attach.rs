@@ -33,7 +33,7 @@ impl Ctx {
     ) -> Result<bool, Error> {
         let mut written = false;
         for attached in self.attached_to(binding) {
-            let own = attached.typed::<ResourceBinding>()?;
+            let own = attached.typed_for_now::<ResourceBinding>()?;
             let object = templates::find(&self.kinds, reference_of(&own)).await?;
             let value = object.map(|object| object.value());
             if dependencies::is_orphan(&own, value.as_ref(), needed) {
@@ -132,7 +132,7 @@ impl Ctx {
         attached: &Object,
         by: &ResourceBinding,
     ) -> Result<bool, Error> {
-        let mut existing = Some((*attached.typed::<ResourceBinding>()?).clone());
+        let mut existing = Some((*attached.typed_for_now::<ResourceBinding>()?).clone());
         let api = self.api(attached.namespace());
         for _ in 0..RETRIES {
             let Some(present) = &existing else { return Ok(false) };
@@ -174,7 +174,7 @@ impl Ctx {
 
     fn cached(&self, key: &ObjectKey) -> Result<Option<ResourceBinding>, Error> {
         let Some(cached) = self.bindings.cache().get(key) else { return Ok(None) };
-        Ok(Some((*cached.typed::<ResourceBinding>()?).clone()))
+        Ok(Some((*cached.typed_for_now::<ResourceBinding>()?).clone()))
     }
 
     fn tell_conflict(&self, attached: &ResourceBinding) {

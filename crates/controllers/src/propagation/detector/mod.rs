@@ -346,7 +346,7 @@ impl Detector {
 
     fn policy_changed<P: Policy>(&self, change: &Change) {
         let object = change.object();
-        let Ok(policy) = object.typed::<P>() else { return };
+        let Ok(policy) = object.typed_for_now::<P>() else { return };
         let key = ObjectKey::of(object);
         let index = self.policies.of::<P>();
         match change {
@@ -363,7 +363,7 @@ impl Detector {
             }
             Change::Applied { old: Some(old), new } => {
                 if old.meta().generation != new.meta().generation {
-                    if let Ok(old) = old.typed::<P>() {
+                    if let Ok(old) = old.typed_for_now::<P>() {
                         self.wake_contenders(&*old, &*policy);
                     }
                     self.policy_queue::<P>().add(key);
@@ -380,7 +380,7 @@ impl Detector {
 
     fn policy<P: Policy>(&self, key: &ObjectKey) -> Result<Option<Arc<P>>, Error> {
         let cached = self.policy_informer::<P>().cache().get(key);
-        cached.map(|policy| policy.typed::<P>()).transpose().map_err(Error::Decode)
+        cached.map(|policy| policy.typed_for_now::<P>()).transpose().map_err(Error::Decode)
     }
 
     fn policy_informer<P: Policy>(&self) -> &Arc<Informer> {

@@ -205,7 +205,7 @@ impl Detector {
         let all = self.policy_informer::<P>().cache().list_namespace(new.namespace());
         let mut contenders: Vec<_> = all
             .iter()
-            .filter_map(|policy| policy.typed::<P>().ok())
+            .filter_map(|policy| policy.typed_for_now::<P>().ok())
             .filter(|policy| {
                 let priority = policy.spec().priority.unwrap_or(0);
                 policy.spec().preemption == PreemptionBehavior::Always

@@ -316,7 +316,7 @@ impl Detector {
         let key = ObjectKey::new(desired.namespace(), desired.name());
         let cached = self.binding_informer::<B>().cache().get(&key);
         let mut existing: Option<B> = match cached {
-            Some(cached) => Some((*cached.typed::<B>().map_err(Error::Decode)?).clone()),
+            Some(cached) => Some((*cached.typed_for_now::<B>().map_err(Error::Decode)?).clone()),
             None => None,
         };
         for _ in 0..RETRIES {

@@ -1,4 +1,4 @@
-//! Texts that are much alike, kept small: each is told by how it differs from a pattern, which is one of them.
+//! Texts that are much alike, kept small: each is told by how it differs from a pattern, which is a few of them.
 //! Objects of a kind differ in little but names, so a packed one takes a tenth of its text. Unpacking takes
 //! about a microsecond, so texts are unpacked wherever they are looked at and packed wherever they stay.
 
@@ -14,8 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 pub use patterns::Patterns;
 
-/// The longest pattern. What lies further back than this is hardly ever found again.
-const LONGEST: usize = 16 << 10;
+/// The longest pattern. A longer one takes longer to look through and hardly tells more.
+const LONGEST: usize = 8 << 10;
 
 /// The length of the text is written before what it was packed to.
 const HEAD: usize = size_of::<u32>();
@@ -28,7 +28,8 @@ pub struct Pattern {
 
 impl Pattern {
     pub fn new(text: &[u8]) -> Self {
-        let text: Box<[u8]> = text.get(..LONGEST).unwrap_or(text).into();
+        // The end counts: it is what was learned last.
+        let text: Box<[u8]> = text[text.len().saturating_sub(LONGEST)..].into();
         Self { id: id_of(&text), text }
     }
 

@@ -1,4 +1,4 @@
-//! Which text the others of a kind are told by: one of them, and another one where it serves badly.
+//! Which text the others of a kind are told by: one of them, and behind it others that were not much like it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +13,11 @@ const SHORT: usize = 128;
 /// A text that is shorter is no pattern for others.
 const SHORT_PATTERN: usize = 512;
 
-/// How many texts have to fit badly, more than fit well, until another pattern is tried.
-const PATIENCE: u32 = 32;
+/// A text fits well if it can be told by this part of its length.
+const GOOD_FIT: usize = 6;
+
+/// How many texts have to fit badly, more than fit well, until the pattern learns from one of them.
+const PATIENCE: u32 = 4;
 
 /// How many patterns are made in all: texts that have nothing in common are no reason to go on for ever.
 const MOST: u32 = 16;
@@ -35,40 +38,41 @@ impl Patterns {
             return text.into();
         }
         let current = self.current.read().clone();
-        let Some(pattern) = current.or_else(|| self.adopt(text)) else { return text.into() };
+        let Some(pattern) = current.or_else(|| self.adopt(&[], text)) else { return text.into() };
         let Some(data) = pattern.pack(text) else { return text.into() };
-        self.judge(data.len() <= text.len() / 2, text);
+        self.judge(&pattern, data.len() <= text.len() / GOOD_FIT, text);
         if data.len() > text.len() - text.len() / 8 {
             return text.into();
         }
         Packed { data: data.into(), pattern: Some(pattern) }
     }
 
-    /// Goes on with the pattern of a text that was packed before.
+    /// Goes on with the pattern of a text that was packed before, if it is the one that has learned most.
     pub fn follow(&self, known: &Packed) {
-        if let Some(pattern) = &known.pattern
-            && self.current.read().is_none()
-        {
+        let learned = |pattern: &Pattern| pattern.text().len();
+        let current = self.current.read().as_deref().map_or(0, learned);
+        if let Some(pattern) = known.pattern.as_ref().filter(|known| learned(known) > current) {
             *self.current.write() = Some(pattern.clone());
         }
     }
 
-    fn judge(&self, fits: bool, text: &[u8]) {
+    fn judge(&self, pattern: &Pattern, fits: bool, text: &[u8]) {
         if fits {
             let less = |poor: u32| poor.checked_sub(1);
             // Fewer than none is none.
             let _ = self.poor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         } else if self.poor.fetch_add(1, Ordering::Relaxed) + 1 >= PATIENCE {
             self.poor.store(0, Ordering::Relaxed);
-            drop(self.adopt(text));
+            drop(self.adopt(pattern.text(), text));
         }
     }
 
-    fn adopt(&self, text: &[u8]) -> Option<Arc<Pattern>> {
+    /// Makes the pattern that has what `former` has and a text in addition.
+    fn adopt(&self, former: &[u8], text: &[u8]) -> Option<Arc<Pattern>> {
         if text.len() < SHORT_PATTERN || self.made.fetch_add(1, Ordering::Relaxed) >= MOST {
             return None;
         }
-        let pattern = Arc::new(Pattern::new(text));
+        let pattern = Arc::new(Pattern::new(&[former, text].concat()));
         *self.current.write() = Some(pattern.clone());
         Some(pattern)
     }
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn another_pattern_is_taken_when_texts_have_changed() {
+    fn a_pattern_learns_what_else_there_is_and_forgets_nothing() {
         let patterns = Patterns::default();
         let weigh = |kind, name| patterns.pack(&object(kind, name)).weight();
         let usual = (0..10).map(|name| weigh(1, name)).max().unwrap();
@@ -112,6 +116,7 @@ mod tests {
         assert!(strange > 10 * usual, "{strange} {usual}");
         (0..PATIENCE as usize).for_each(|name| assert!(weigh(2, name) > 0));
         assert!(weigh(2, 7) <= 2 * usual);
+        assert!(weigh(1, 7) <= 2 * usual);
     }
 
     #[test]
@@ -138,11 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_there_is_gone_on_with() {
+    fn the_pattern_that_has_learned_most_is_gone_on_with() {
         let (first, second) = (Patterns::default(), Patterns::default());
-        let packed = first.pack(&object(1, 1));
-        second.follow(&packed);
+        let early = first.pack(&object(1, 1));
+        (0..=PATIENCE as usize).for_each(|name| drop(first.pack(&object(2, name))));
+        let late = first.pack(&object(2, 7));
+        [&early, &late, &early].into_iter().for_each(|known| second.follow(known));
         let other = second.pack(&object(1, 2));
-        assert!(Arc::ptr_eq(packed.parts().1.unwrap(), other.parts().1.unwrap()));
+        assert!(Arc::ptr_eq(late.parts().1.unwrap(), other.parts().1.unwrap()));
     }
 }

@@ -163,9 +163,7 @@ async fn reconcile(key: ObjectKey, ctx: &Ctx) -> Result<Action, Error> {
     known.alarms = plan.alarms;
     let written = match status == scaler.status {
         true => Ok(()),
-        false => {
-            write_status::<CronFederatedHPA>(&ctx.client, &object, &scaler.status, &status).await
-        }
+        false => write_status::<CronFederatedHPA>(&ctx.client, &object, &status).await,
     };
     let has_news = !known.untold.is_empty();
     if written.is_ok() {

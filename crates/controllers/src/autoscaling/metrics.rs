@@ -14,13 +14,28 @@ struct Outcome {
 /// Durations by how it ended.
 type Durations = Family<Outcome, Histogram, fn() -> Histogram>;
 
-fn durations() -> Durations {
-    Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 2.0, 12)))
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+#[expect(non_snake_case, reason = "labels are spelled as upstream spells them")]
+struct Pull {
+    result: &'static str,
+    metricType: &'static str,
+}
+
+fn milliseconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 12))
+}
+
+fn hundredths() -> Histogram {
+    Histogram::new(exponential_buckets(0.01, 2.0, 12))
+}
+
+fn result(is_ok: bool) -> &'static str {
+    if is_ok { "success" } else { "error" }
 }
 
 fn observe(durations: &Durations, began: Instant, is_ok: bool) {
-    let result = if is_ok { "success" } else { "error" };
-    durations.get_or_create(&Outcome { result }).observe(began.elapsed().as_secs_f64());
+    let outcome = Outcome { result: result(is_ok) };
+    durations.get_or_create(&outcome).observe(began.elapsed().as_secs_f64());
 }
 
 /// About CronFederatedHPAs.
@@ -31,7 +46,8 @@ pub(super) struct CronNumbers {
 
 impl CronNumbers {
     pub(super) fn new(metrics: &Metrics) -> Self {
-        let (looks, runs) = (durations(), durations());
+        let looks = Durations::new_with_constructor(milliseconds);
+        let runs = Durations::new_with_constructor(milliseconds);
         let (own_looks, own_runs) = (looks.clone(), runs.clone());
         metrics.register(|registry| {
             registry.register(
@@ -54,5 +70,41 @@ impl CronNumbers {
 
     pub(super) fn ran(&self, began: Instant, is_ok: bool) {
         observe(&self.runs, began, is_ok);
+    }
+}
+
+/// About FederatedHPAs.
+pub(super) struct HpaNumbers {
+    looks: Durations,
+    pulls: Family<Pull, Histogram, fn() -> Histogram>,
+}
+
+impl HpaNumbers {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        let looks = Durations::new_with_constructor(hundredths);
+        let pulls = Family::<Pull, _, _>::new_with_constructor(hundredths as fn() -> Histogram);
+        let (own_looks, own_pulls) = (looks.clone(), pulls.clone());
+        metrics.register(|registry| {
+            registry.register(
+                "federatedhpa_process_duration_seconds",
+                "Duration in seconds to process a FederatedHPA",
+                own_looks,
+            );
+            registry.register(
+                "federatedhpa_pull_metrics_duration_seconds",
+                "Duration in seconds to read the metrics of a FederatedHPA",
+                own_pulls,
+            );
+        });
+        Self { looks, pulls }
+    }
+
+    pub(super) fn looked(&self, began: Instant, is_ok: bool) {
+        observe(&self.looks, began, is_ok);
+    }
+
+    pub(super) fn pulled(&self, kind: &'static str, began: Instant, is_ok: bool) {
+        let pull = Pull { result: result(is_ok), metricType: kind };
+        self.pulls.get_or_create(&pull).observe(began.elapsed().as_secs_f64());
     }
 }

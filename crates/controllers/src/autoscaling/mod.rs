@@ -1,11 +1,13 @@
-//! Scaling over all clusters: at set times (`cron`).
+//! Scaling over all clusters: at set times (`cron`) and by metrics (`hpa`).
 
 pub(crate) mod cron;
+pub(crate) mod hpa;
 mod metrics;
 mod target;
 
 use karmada_api::Kind;
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::patch::merge;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Object};
@@ -19,15 +21,13 @@ fn gvr<K: Kind>() -> Gvr {
 async fn write_status<K: Kind>(
     client: &Client,
     object: &Object,
-    from: &impl Serialize,
-    to: &impl Serialize,
+    status: &impl Serialize,
 ) -> karmada_client::Result<()> {
-    let from = karmada_apimachinery::to_value(from).unwrap_or_default();
-    let to = karmada_apimachinery::to_value(to).unwrap_or_default();
-    let diff = match (from.as_object(), to.as_object()) {
-        (Some(from), Some(to)) => Value::Object(merge::diff(from, to)),
-        _ => return Ok(()),
-    };
+    // Compared as stored: a status that is not there yet lacks even what is zero in the new one.
+    let stored = object.value().map_at(&["status"]).cloned().unwrap_or_default();
+    let status = karmada_apimachinery::to_value(status).unwrap_or_default();
+    let Some(status) = status.as_object() else { return Ok(()) };
+    let diff = Value::Object(merge::diff(&stored, status));
     let patch = json!({
         "metadata": {"resourceVersion": object.resource_version()},
         "status": diff,

@@ -54,6 +54,16 @@ impl Scale {
         self.count("spec")
     }
 
+    /// Replicas that exist.
+    pub(super) fn running(&self) -> i32 {
+        self.count("status")
+    }
+
+    /// How the pods are found; empty if that is not told.
+    pub(super) fn selector(&self) -> &str {
+        self.0.str_at(&["status", "selector"]).unwrap_or_default()
+    }
+
     /// Asks for so many replicas, unless that is what is asked for.
     pub(super) async fn set(mut self, api: &Api, replicas: i32) -> Result<()> {
         if self.wanted() == replicas && self.0.at(&["spec", "replicas"]).is_some() {

@@ -1,4 +1,4 @@
-//! Workloads scaled at set times.
+//! Workloads scaled at set times, and by metrics as far as that needs no members.
 
 use std::time::Duration;
 
@@ -236,5 +236,49 @@ async fn a_schedule_that_admission_takes_and_nobody_can_run_is_told_of() {
     let [(reason, message)] = &events[..] else { panic!("{events:?}") };
     assert_eq!(reason, event_reason::START_RULE_FAILED);
     assert!(message.contains("rule seconds: expected exactly 5 fields, found 6"), "{message}");
+    plane.stop().await;
+}
+
+/// Row 15 of the quirk register: fixed.
+#[tokio::test(start_paused = true)]
+async fn the_binding_of_another_namespace_is_not_that_of_the_target() {
+    let controllers = vec!["federatedHorizontalPodAutoscaler".to_owned()];
+    let plane = with_deployment(controllers).await;
+    plane.namespace("other").await;
+    let labels = json!({"propagationpolicy.karmada.io/permanent-id": "p"});
+    plane.patch(DEPLOYMENTS, "team", "web", json!({"metadata": {"labels": labels}})).await;
+    let bind = async |namespace: &str, clusters: Value| {
+        let resource = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "namespace": namespace, "name": "web"});
+        let binding = json!({"metadata": {"name": "web-deployment", "labels": labels},
+            "spec": {"resource": resource, "clusters": clusters}});
+        plane.create("resourcebindings.work.karmada.io", namespace, binding).await;
+    };
+    bind("other", json!([{"name": "m1", "replicas": 1}])).await;
+    let spec = json!({"scaleTargetRef": web(), "minReplicas": 1, "maxReplicas": 10});
+    create_autoscaler(&plane, "scaler", spec).await;
+    let says = async |reason: &str| {
+        plane
+            .eventually(SCALERS, "team", "scaler", |scaler| {
+                let conditions = scaler.list_at(&["status", "conditions"]);
+                conditions.iter().any(|c| c["type"] == "AbleToScale" && c["reason"] == reason)
+            })
+            .await;
+    };
+    says("FailedGetBinding").await;
+    let events = plane.events("team", "scaler").await;
+    let told = |(reason, _): &(String, String)| reason == event_reason::FAILED_GET_BINDINGS;
+    assert!(events.iter().any(told), "{events:?}");
+    bind("team", json!([])).await;
+    says("FailedGetTargetClusters").await;
+    plane
+        .patch(
+            "resourcebindings.work.karmada.io",
+            "team",
+            "web-deployment",
+            json!({"spec": {"clusters": [{"name": "nowhere", "replicas": 1}]}}),
+        )
+        .await;
+    says("FailedGetScale").await;
     plane.stop().await;
 }

@@ -4,6 +4,7 @@
 //! Objects are [`Value`] trees with sorted keys; they live for the duration of one request or decision.
 
 pub mod crd;
+pub mod cron;
 pub mod decode;
 pub mod field;
 pub mod gvk;

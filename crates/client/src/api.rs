@@ -211,6 +211,11 @@ impl Api {
         self.send(Method::GET, &self.path(name, ""), None).await
     }
 
+    /// Reads a subresource such as `scale`.
+    pub async fn get_subresource(&self, name: &str, subresource: &str) -> Result<Value> {
+        self.send(Method::GET, &self.path(name, subresource), None).await
+    }
+
     /// Returns the object, or nothing if there is none.
     pub async fn find(&self, name: &str) -> Result<Option<Value>> {
         match self.get(name).await {

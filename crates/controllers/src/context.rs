@@ -58,6 +58,8 @@ pub struct Options {
     pub resource_eviction_rate: f64,
     /// `--graceful-eviction-timeout`
     pub graceful_eviction_timeout: Duration,
+    /// `--horizontal-pod-autoscaler-*`
+    pub autoscaler: AutoscalerOptions,
     /// `--rate-limiter-*`
     pub rate_limit: RateLimit,
     /// Workers of each controller; each member has as many again for its own work.
@@ -86,8 +88,36 @@ impl Default for Options {
             no_execute_taint_eviction_purge_mode: PurgeMode::Gracefully,
             resource_eviction_rate: 0.5,
             graceful_eviction_timeout: Duration::from_secs(600),
+            autoscaler: AutoscalerOptions::default(),
             rate_limit: RateLimit::default(),
             workers: 5,
+        }
+    }
+}
+
+/// How workloads are scaled by metrics, with upstream's defaults.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AutoscalerOptions {
+    /// `--horizontal-pod-autoscaler-sync-period`
+    pub sync_period: Duration,
+    /// `--horizontal-pod-autoscaler-downscale-stabilization`
+    pub downscale_stabilization: Duration,
+    /// `--horizontal-pod-autoscaler-tolerance`
+    pub tolerance: f64,
+    /// `--horizontal-pod-autoscaler-cpu-initialization-period`
+    pub cpu_initialization_period: Duration,
+    /// `--horizontal-pod-autoscaler-initial-readiness-delay`
+    pub initial_readiness_delay: Duration,
+}
+
+impl Default for AutoscalerOptions {
+    fn default() -> Self {
+        Self {
+            sync_period: Duration::from_secs(15),
+            downscale_stabilization: Duration::from_secs(300),
+            tolerance: 0.1,
+            cpu_initialization_period: Duration::from_secs(300),
+            initial_readiness_delay: Duration::from_secs(30),
         }
     }
 }

@@ -7,11 +7,13 @@
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
 //! | `failover` | workloads leave clusters that they must leave, and no copy goes before its replacement is healthy |
 //! | `quota` | clusters have their part of federated quotas, and what is used is known |
+//! | `autoscaling` | workloads have the size that the clock or their metrics ask for |
 //! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
+mod autoscaling;
 mod cluster;
 pub mod context;
 pub mod explain;

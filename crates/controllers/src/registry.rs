@@ -4,7 +4,8 @@
 use crate::cluster;
 use crate::context::Context;
 use crate::{
-    failover, interpretation, propagation, quota, rebalance, replicas_sync, scale_target, status,
+    autoscaling, failover, interpretation, propagation, quota, rebalance, replicas_sync,
+    scale_target, status,
 };
 
 /// One controller.
@@ -50,6 +51,8 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("federatedResourceQuotaSync", true, false, quota::sync::start),
     entry("federatedResourceQuotaStatus", true, false, quota::status::start),
     entry("federatedResourceQuotaEnforcement", true, false, quota::enforcement::start),
+    entry("federatedHorizontalPodAutoscaler", true, false, autoscaling::hpa::start),
+    entry("cronFederatedHorizontalPodAutoscaler", true, false, autoscaling::cron::start),
     entry("workloadRebalancer", true, false, rebalance::start),
     entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),

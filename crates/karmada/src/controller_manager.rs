@@ -8,6 +8,7 @@ use karmada_controllers::members::{Https, Limits};
 use karmada_controllers::registry::{self, CONTROLLERS};
 use tracing::warn;
 
+use crate::autoscaler::AutoscalerArgs;
 use crate::component::{
     CommonUnused, Component, ComponentArgs, RateLimitArgs, duration, tell_unused,
 };
@@ -98,6 +99,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     eviction: EvictionArgs,
     #[command(flatten)]
+    autoscaler: AutoscalerArgs,
+    #[command(flatten)]
     rate_limit: RateLimitArgs,
     #[command(flatten)]
     unused: Unused,
@@ -141,27 +144,12 @@ struct Unused {
     /// No effect yet: clusters of the Cluster API are not found by themselves
     #[arg(long)]
     cluster_api_context: Option<String>,
-    /// No effect yet: nothing is scaled
-    #[arg(long)]
-    horizontal_pod_autoscaler_sync_period: Option<String>,
-    /// No effect yet: nothing is scaled
+    /// No effect, as in the original: stabilization is what delays
     #[arg(long)]
     horizontal_pod_autoscaler_upscale_delay: Option<String>,
-    /// No effect yet: nothing is scaled
+    /// No effect, as in the original: stabilization is what delays
     #[arg(long)]
     horizontal_pod_autoscaler_downscale_delay: Option<String>,
-    /// No effect yet: nothing is scaled
-    #[arg(long)]
-    horizontal_pod_autoscaler_downscale_stabilization: Option<String>,
-    /// No effect yet: nothing is scaled
-    #[arg(long)]
-    horizontal_pod_autoscaler_tolerance: Option<f64>,
-    /// No effect yet: nothing is scaled
-    #[arg(long)]
-    horizontal_pod_autoscaler_cpu_initialization_period: Option<String>,
-    /// No effect yet: nothing is scaled
-    #[arg(long)]
-    horizontal_pod_autoscaler_initial_readiness_delay: Option<String>,
 }
 
 impl Unused {
@@ -177,7 +165,11 @@ impl Unused {
             ("--concurrent-*-syncs", self.counts_workers(), workers),
             ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some(), coming),
             ("--cluster-api-context", self.cluster_api_context.is_some(), coming),
-            ("--horizontal-pod-autoscaler-*", self.scales(), coming),
+            (
+                "--horizontal-pod-autoscaler-{up,down}scale-delay",
+                self.delays_scaling(),
+                "--horizontal-pod-autoscaler-downscale-stabilization is what delays",
+            ),
         ]);
     }
 
@@ -192,14 +184,9 @@ impl Unused {
             || self.concurrent_dependent_resource_syncs.is_some()
     }
 
-    fn scales(&self) -> bool {
-        self.horizontal_pod_autoscaler_sync_period.is_some()
-            || self.horizontal_pod_autoscaler_upscale_delay.is_some()
+    fn delays_scaling(&self) -> bool {
+        self.horizontal_pod_autoscaler_upscale_delay.is_some()
             || self.horizontal_pod_autoscaler_downscale_delay.is_some()
-            || self.horizontal_pod_autoscaler_downscale_stabilization.is_some()
-            || self.horizontal_pod_autoscaler_tolerance.is_some()
-            || self.horizontal_pod_autoscaler_cpu_initialization_period.is_some()
-            || self.horizontal_pod_autoscaler_initial_readiness_delay.is_some()
     }
 }
 
@@ -253,6 +240,7 @@ fn options(args: &Args) -> Options {
             ..Limits::default()
         },
         federated_resource_quota_sync_period: args.federated_resource_quota_sync_period,
+        autoscaler: args.autoscaler.options(),
         rate_limit: args.rate_limit.limit(),
         workers: args.concurrent_resourcebinding_syncs,
         ..Options::default()
@@ -285,7 +273,8 @@ mod tests {
         assert_eq!(options(&args).cluster_monitor_grace_period, Duration::from_secs(90));
         let line = "--controllers=*,-remedy,namespace --skipped-propagating-namespaces=a,b \
             --enable-cluster-resource-modeling=false --enable-no-execute-taint-eviction=true \
-            --cluster-api-qps=100 --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
+            --cluster-api-qps=100 --horizontal-pod-autoscaler-sync-period=1m \
+            --horizontal-pod-autoscaler-upscale-delay=3m0s --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
         let args = parse(line).unwrap();
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
         assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);
@@ -293,6 +282,7 @@ mod tests {
         assert!(options(&args).enable_no_execute_taint_eviction);
         assert!((options(&args).member_limits.qps - 100.0).abs() < f64::EPSILON);
         assert_eq!(options(&args).rate_limit.max, Duration::from_secs(30));
+        assert_eq!(options(&args).autoscaler.sync_period, Duration::from_secs(60));
     }
 
     #[test]

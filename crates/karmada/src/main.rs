@@ -3,6 +3,7 @@
 mod aggregated_apiserver;
 mod apiserver;
 mod audit;
+mod autoscaler;
 mod backup;
 mod cluster_proxy;
 mod component;

@@ -132,7 +132,7 @@ where
 }
 
 /// The error and what caused it, in one line.
-fn chain(error: &dyn Error) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -18,7 +18,7 @@ mod shutdown;
 
 pub use backoff::Backoff;
 pub use clock::Clock;
-pub use controller::{Action, Controller};
+pub use controller::{Action, Controller, chain};
 pub use events::{EventBudget, EventType, ObjectReference, Recorder};
 pub use health::Health;
 pub use informer::{Cache, Change, Informer, InformerSpec, Informers, Subscription};

@@ -20,6 +20,7 @@
 mod base;
 mod contended;
 mod member;
+mod metrics;
 mod plane;
 mod route;
 mod trace;

@@ -22,6 +22,7 @@ use karmada_store::{Memory, Store as _};
 use crate::base::{self, Base};
 use crate::contended::Contended;
 use crate::member::Member;
+use crate::metrics;
 use crate::plane;
 use crate::route::{Route, Sims, Ways};
 use crate::trace::{Line, Trace};
@@ -325,6 +326,11 @@ impl World {
     pub fn member(&self, name: &str) -> Member<'_> {
         let known = self.known.get(name).unwrap_or_else(|| panic!("there is no member {name}"));
         Member { sim: &known.sim, store: &known.store }
+    }
+
+    /// Lets the control plane serve what pods use, as a metrics adapter does.
+    pub fn serve_metrics(&self) {
+        metrics::serve(&self.server, &self.sims);
     }
 
     /// Lets time pass; everything that is due in it happens.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use jiff::tz::TimeZone;
+use karmada_apimachinery::cron::Schedule;
 use karmada_apimachinery::field::{Shown, quote};
 use karmada_apimachinery::{Value, json, names};
 
 use super::core::pod;
-use super::cron;
 use super::job_status::{check_job_status, count_indexes};
 use super::meta::{self, Scope};
 use super::place::{At, Errors, FIELD_IMMUTABLE, same};
@@ -470,7 +471,7 @@ pub(crate) fn cron_job_update(subresource: &str, new: &At<'_>, old: &At<'_>, err
 fn check_cron_job(spec: &At<'_>, old: Option<&At<'_>>, errs: &mut Errors) {
     let (schedule, zone) = (spec.field("schedule"), spec.field("timeZone"));
     if errs.required_text(&schedule) {
-        if let Err(problem) = cron::parse(schedule.text()) {
+        if let Err(problem) = Schedule::parse(schedule.text(), &TimeZone::UTC) {
             errs.invalid_text(&schedule, problem);
         }
         let zoned = schedule.text().contains("TZ");
@@ -524,7 +525,7 @@ fn check_time_zone(zone: &At<'_>, errs: &mut Errors) {
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
         );
     }
-    let known = matches!(name, "UTC" | "Local") || jiff::tz::TimeZone::get(name).is_ok();
+    let known = matches!(name, "UTC" | "Local") || TimeZone::get(name).is_ok();
     if !known {
         errs.invalid_text(zone, unknown);
     }

@@ -12,7 +12,6 @@ mod batch;
 mod certificates;
 mod coordination;
 mod core;
-mod cron;
 mod discovery;
 mod events;
 mod flowcontrol;

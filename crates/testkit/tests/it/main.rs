@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod alterations;
+mod autoscaling;
 mod clusters;
 mod determinism;
 mod economy;

@@ -21,7 +21,7 @@ use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_interpreter::Interpreter;
 use karmada_propagation::work::{Change as WorkChange, kept_clusters, targets, waits_for_purge};
-use karmada_runtime::{Action, Change, Informer, ObjectKey, Priority, Queue, Recorder};
+use karmada_runtime::{Action, Change, Informer, ObjectKey, Priority, Queue, Recorder, chain};
 use parking_lot::Mutex;
 
 use crate::context::Context;
@@ -474,15 +474,4 @@ fn aggregate(failures: &[String]) -> String {
         [only] => (*only).to_owned(),
         many => format!("[{}]", many.join(", ")),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -9,7 +9,7 @@ use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::{Value, json};
 use karmada_client::Object;
 use karmada_propagation::dependencies::{self, Wish};
-use karmada_runtime::ObjectKey;
+use karmada_runtime::{ObjectKey, chain};
 
 use super::{BY_REQUIRER, Ctx, Error, RETRIES, gvk_of, reference_of};
 use crate::propagation::templates;
@@ -201,14 +201,4 @@ fn to_value(binding: &ResourceBinding) -> Result<Value, Error> {
     value.set(&["apiVersion"], ResourceBinding::api_version());
     value.set(&["kind"], ResourceBinding::KIND);
     Ok(value)
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

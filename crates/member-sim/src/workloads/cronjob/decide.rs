@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use karmada_apimachinery::cron::{Schedule, find_zone};
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::time::parse_time;
 use karmada_apimachinery::{Value, json};
 use karmada_runtime::EventType;
 
-use super::schedule::Schedule;
 use crate::workloads::job::has_ended;
 
 /// More missed times than this are worth a warning.
@@ -130,8 +130,8 @@ fn forget_finished(known: &Known<'_>, plan: &mut Plan) {
 
 fn schedule(known: &Known<'_>, active: &mut Vec<Value>, plan: &mut Plan) {
     let text = known.cron.str_at(&["spec", "schedule"]).unwrap_or_default();
-    let zone = known.cron.str_at(&["spec", "timeZone"]);
-    let schedule = match Schedule::parse(text, zone) {
+    let zone = find_zone(known.cron.str_at(&["spec", "timeZone"]).unwrap_or_default());
+    let schedule = match zone.and_then(|zone| Schedule::parse(text, &zone)) {
         Ok(schedule) => schedule,
         Err(problem) => {
             let message = format!("unparseable schedule: {text:?} : {problem}");

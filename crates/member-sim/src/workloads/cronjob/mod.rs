@@ -2,7 +2,6 @@
 //! author wants to see.
 
 mod decide;
-mod schedule;
 
 use std::sync::Arc;
 

@@ -1,0 +1,40 @@
+//! Scaling over all clusters: at set times (`cron`) and by metrics (`hpa`).
+
+pub(crate) mod cron;
+pub(crate) mod hpa;
+mod metrics;
+mod target;
+
+use karmada_api::Kind;
+use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::patch::merge;
+use karmada_apimachinery::{Value, json};
+use karmada_client::{Client, Object};
+use serde::Serialize;
+
+fn gvr<K: Kind>() -> Gvr {
+    Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
+}
+
+/// Writes what differs, unless the object changed since it was read.
+async fn write_status<K: Kind>(
+    client: &Client,
+    object: &Object,
+    status: &impl Serialize,
+) -> karmada_client::Result<()> {
+    // Compared as stored: a status that is not there yet lacks even what is zero in the new one.
+    let stored = object.value().map_at(&["status"]).cloned().unwrap_or_default();
+    let status = karmada_apimachinery::to_value(status).unwrap_or_default();
+    let Some(status) = status.as_object() else { return Ok(()) };
+    let diff = Value::Object(merge::diff(&stored, status));
+    let patch = json!({
+        "metadata": {"resourceVersion": object.resource_version()},
+        "status": diff,
+    });
+    let api = client.api(&gvr::<K>()).namespaced(object.namespace());
+    match api.merge_patch_status(object.name(), patch).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}

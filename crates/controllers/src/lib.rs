@@ -7,6 +7,7 @@
 //! | [`members`] | every joined cluster has a client, caches and a lane of its own |
 //! | `failover` | workloads leave clusters that they must leave, and no copy goes before its replacement is healthy |
 //! | `quota` | clusters have their part of federated quotas, and what is used is known |
+//! | `services` | pods of one cluster serve those of others |
 //! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
@@ -24,4 +25,5 @@ mod rebalance;
 pub mod registry;
 mod replicas_sync;
 mod scale_target;
+mod services;
 mod status;

@@ -4,7 +4,8 @@
 use crate::cluster;
 use crate::context::Context;
 use crate::{
-    failover, interpretation, propagation, quota, rebalance, replicas_sync, scale_target, status,
+    failover, interpretation, propagation, quota, rebalance, replicas_sync, scale_target, services,
+    status,
 };
 
 /// One controller.
@@ -50,6 +51,9 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("federatedResourceQuotaSync", true, false, quota::sync::start),
     entry("federatedResourceQuotaStatus", true, false, quota::status::start),
     entry("federatedResourceQuotaEnforcement", true, false, quota::enforcement::start),
+    entry("multiclusterservice", true, false, services::multi_cluster_service::start),
+    entry("endpointsliceCollect", true, true, services::collection::start_for_services),
+    entry("endpointsliceDispatch", true, false, services::endpoint_slice_dispatch::start),
     entry("workloadRebalancer", true, false, rebalance::start),
     entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),

@@ -1,6 +1,8 @@
-//! Services across clusters: how a MultiClusterService holds the service it exposes, which clusters it is about, and
-//! the Works that carry endpoint slices from provider to consumer ([`slices`]).
+//! Services across clusters: how a MultiClusterService holds the service it exposes, which clusters it is about, the Works
+//! that carry endpoint slices from provider to consumer ([`slices`]), and what the control plane shows of services that
+//! are exported ([`imports`]).
 
+pub mod imports;
 pub mod slices;
 
 use std::collections::BTreeSet;

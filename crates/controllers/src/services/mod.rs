@@ -5,10 +5,14 @@
 //! | [`multi_cluster_service`] | the service is where its providers and consumers are, and its slices are wanted from the providers |
 //! | [`collection`] | slices that are wanted stand in Works in the execution namespace of the cluster that has them |
 //! | [`endpoint_slice_dispatch`] | slices collected for a MultiClusterService reach its consumers |
+//! | [`endpoint_slice`] | slices collected for a ServiceExport are shown in the control plane |
+//! | [`service_import`] | a service stands for every ServiceImport, and goes where that goes |
 
 pub(crate) mod collection;
+pub(crate) mod endpoint_slice;
 pub(crate) mod endpoint_slice_dispatch;
 pub(crate) mod multi_cluster_service;
+pub(crate) mod service_import;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -241,12 +241,7 @@ impl Ctx {
         match change {
             Change::Applied { old: Some(old), new } if !matters(old, new) => {}
             Change::Applied { new, .. } => self.touch(&self.services, ObjectKey::of(new), queue),
-            Change::Deleted(service) => {
-                let key = ObjectKey::of(service);
-                self.touched.lock().remove(&key);
-                self.edited.lock().remove(&key);
-                queue.add(key);
-            }
+            Change::Deleted(service) => queue.add(ObjectKey::of(service)),
         }
     }
 
@@ -452,6 +447,8 @@ impl Ctx {
     /// Undoes what was done for a service that is not, or no longer, exposed to other clusters. The binding stays,
     /// as it does when a policy goes, and with it the service in the members.
     async fn retire(&self, key: &ObjectKey, object: Option<&Object>) -> Result<(), Error> {
+        self.touched.lock().remove(key);
+        self.edited.lock().remove(key);
         let binding = ObjectKey::new(key.namespace.clone(), names::binding("Service", &key.name));
         if let Some(binding) = self.bindings.cache().get(&binding) {
             self.release(self.binding_api(&key.namespace), &binding).await?;

@@ -208,6 +208,28 @@ async fn clusters_that_name_nobody_serve_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slices_arrive_and_leave_although_a_fifth_of_all_writes_fails() {
+    let world = start(510, 3).await;
+    world.contend(200);
+    deploy(&world, "m1, m2").await;
+    world.apply(&multi_cluster_service("m1 m2", "m2 m3")).await;
+    for (provider, consumer) in [("m1", "m2"), ("m1", "m3"), ("m2", "m3")] {
+        eventually_served(&world, provider, consumer, 2).await;
+    }
+    world.apply(&multi_cluster_service("m1", "m3")).await;
+    eventually_left(&world, "m1", "m2").await;
+    eventually_left(&world, "m2", "m3").await;
+    eventually_served(&world, "m1", "m3", 2).await;
+    world.contend(0);
+    delete(&world, SERVICES, "default", "web").await;
+    world.contend(200);
+    eventually_left(&world, "m1", "m3").await;
+    let gone = async |world: &World| world.get(SERVICES, "default", "web").await.is_none();
+    world.eventually("the service is let go", gone).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_exposed_is_taken_from_its_policy_and_given_back() {
     let world = start(503, 2).await;
     deploy(&world, "m1").await;
@@ -368,7 +390,7 @@ async fn works_under_the_old_name_are_replaced_and_nobody_is_without_the_slice()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_not_there_is_missed_until_it_comes() {
+async fn a_service_that_is_not_there_is_missed_and_one_that_goes_takes_its_slices_along() {
     let world = start(508, 2).await;
     world.apply(&multi_cluster_service("m1", "m2")).await;
     let applied = async |world: &World, status: &str| {
@@ -383,6 +405,10 @@ async fn a_service_that_is_not_there_is_missed_until_it_comes() {
     deploy(&world, "m1").await;
     eventually_served(&world, "m1", "m2", 2).await;
     assert!(applied(&world, "True").await);
+    delete(&world, "services", "default", "web").await;
+    eventually_left(&world, "m1", "m2").await;
+    world.eventually("it is missed again", async |world| applied(world, "False").await).await;
+    assert_eq!(slice_works(&world, "m1").await, [Value::Null; 0]);
     world.stop().await;
 }
 
@@ -409,5 +435,147 @@ async fn a_restart_writes_nothing_about_services_that_did_not_change() {
     for (provider, consumer) in [("m1", "m2"), ("m1", "m3"), ("m2", "m3")] {
         eventually_left(&world, provider, consumer).await;
     }
+    world.stop().await;
+}
+
+const EXPORT: &str = "
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceExport
+metadata: {name: web, namespace: default}
+";
+
+const IMPORT: &str = "
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: web, namespace: default}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}
+";
+
+const EXPORTS: &str = "serviceexports.v1alpha1.multicluster.x-k8s.io";
+const IMPORTS: &str = "serviceimports.v1alpha1.multicluster.x-k8s.io";
+
+/// A service with two pods in m1, exported there and imported by m2.
+async fn export(world: &World) {
+    copy_definition(world, "serviceexports.multicluster.x-k8s.io", &["m1"]).await;
+    copy_definition(world, "serviceimports.multicluster.x-k8s.io", &["m2"]).await;
+    deploy(world, "m1").await;
+    let api = "multicluster.x-k8s.io/v1alpha1";
+    let (on_m1, on_m2) = (
+        "placement: {clusterAffinity: {clusterNames: [m1]}}",
+        "placement: {clusterAffinity: {clusterNames: [m2]}}",
+    );
+    world.apply(&policy("service", ("v1", "Service", "web"), on_m1)).await;
+    world.apply(EXPORT).await;
+    world.apply(&policy("export", (api, "ServiceExport", "web"), on_m1)).await;
+    world.apply(IMPORT).await;
+    world.apply(&policy("import", (api, "ServiceImport", "web"), on_m2)).await;
+}
+
+/// The ready addresses of the service that stands for the import, in a member.
+async fn imported(world: &World, member: &str) -> Vec<String> {
+    let of_web = format!("{}=derived-web", labels::SLICE_SERVICE_NAME);
+    let options = ListOptions { label_selector: of_web, ..ListOptions::default() };
+    let api = world.member(member).client().api(&gvr(SLICES)).namespaced("default");
+    let slices: Vec<Value> =
+        api.list(&options).await.unwrap().items.iter().map(|slice| slice.value()).collect();
+    addresses(slices.iter())
+}
+
+async fn eventually_imported(world: &World, count: usize) {
+    let what = format!("m2 has {count} addresses of m1");
+    let is_so = async |world: &World| {
+        let (theirs, here) = (own(world, "m1").await, imported(world, "m2").await);
+        theirs.len() == count && theirs == here
+    };
+    world.eventually(&what, is_so).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exported_service_is_served_where_it_is_imported() {
+    let world = World::of(511, 2).await;
+    export(&world).await;
+    eventually_imported(&world, 2).await;
+    let service = world.member("m2").get("services", "default", "derived-web").await.unwrap();
+    assert_eq!(service["spec"]["ports"][0]["port"], 80);
+    let collected = slice_works(&world, "m1").await;
+    assert_eq!(collected[0].label("endpointslice.karmada.io/managed-by"), Some("ServiceExport"));
+    assert_eq!(
+        collected[0]["metadata"]["finalizers"],
+        json!(["karmada.io/endpointslice-controller"])
+    );
+    scale(&world, 3).await;
+    eventually_imported(&world, 3).await;
+    // Ports follow the import.
+    world.apply(&IMPORT.replace("port: 80", "port: 8080")).await;
+    let moved = async |world: &World| {
+        let service = world.member("m2").get("services", "default", "derived-web").await.unwrap();
+        service["spec"]["ports"][0]["port"] == 8080
+    };
+    world.eventually("the port is another one", moved).await;
+    // Without the export there is nothing to serve, without the import nobody who asks.
+    delete(&world, EXPORTS, "default", "web").await;
+    let nothing = async |world: &World| imported(world, "m2").await.is_empty();
+    world.eventually("the slices go with the export", nothing).await;
+    world.advance(seconds(30)).await;
+    assert_eq!(slice_works(&world, "m1").await, [Value::Null; 0]);
+    assert!(has(&world, "m2", "services", "derived-web").await);
+    delete(&world, IMPORTS, "default", "web").await;
+    eventually_gone(&world, "m2", "services", "derived-web").await;
+    assert!(world.get("services", "default", "derived-web").await.is_none());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exporting_cluster_that_cannot_be_reached_loses_nothing() {
+    let mut world = World::of(512, 2).await;
+    export(&world).await;
+    eventually_imported(&world, 2).await;
+    world.advance(seconds(600)).await;
+    let before = all_writes(&world);
+    world.restart_controllers().await;
+    world.advance(seconds(300)).await;
+    assert_eq!(all_writes(&world), before, "{}", world.trace());
+    world.member("m1").partition();
+    world.eventually("m1 is lost", async |world| !world.is_ready("m1").await).await;
+    world.restart_controllers().await;
+    world.advance(seconds(600)).await;
+    assert_eq!(imported(&world, "m2").await.len(), 2, "{}", world.trace());
+    // An export that ended while nobody looked.
+    let inside = world.member("m1").client().api(&gvr(EXPORTS)).namespaced("default");
+    delete(&world, EXPORTS, "default", "web").await;
+    inside.delete("web", &Default::default()).await.unwrap();
+    world.member("m1").heal();
+    let nothing = async |world: &World| imported(world, "m2").await.is_empty();
+    world.eventually("the slices go with the export", nothing).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_is_wanted_twice_stays_for_the_other_one() {
+    let world = start(513, 2).await;
+    export(&world).await;
+    world.apply(&multi_cluster_service("m1", "m2")).await;
+    eventually_served(&world, "m1", "m2", 2).await;
+    eventually_imported(&world, 2).await;
+    let managed_by = async |world: &World| {
+        let works = slice_works(world, "m1").await;
+        let own =
+            works.iter().find(|work| work.annotation(annotations::PROVISION_CLUSTER).is_none());
+        own.and_then(|work| work.label(labels::ENDPOINT_SLICE_WORK_MANAGED_BY)).map(str::to_owned)
+    };
+    assert_eq!(managed_by(&world).await.unwrap(), "MultiClusterService.ServiceExport");
+    delete(&world, SERVICES, "default", "web").await;
+    eventually_left(&world, "m1", "m2").await;
+    world.advance(seconds(60)).await;
+    assert_eq!(managed_by(&world).await.unwrap(), "ServiceExport");
+    assert_eq!(imported(&world, "m2").await.len(), 2);
+    world.apply(&multi_cluster_service("m1", "m2")).await;
+    eventually_served(&world, "m1", "m2", 2).await;
+    delete(&world, EXPORTS, "default", "web").await;
+    let nothing = async |world: &World| imported(world, "m2").await.is_empty();
+    world.eventually("the slices go with the export", nothing).await;
+    world.advance(seconds(60)).await;
+    assert_eq!(managed_by(&world).await.unwrap(), "MultiClusterService");
+    assert_eq!(from(&world, "m1", "m2").await.len(), 2);
     world.stop().await;
 }

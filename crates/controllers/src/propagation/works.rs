@@ -23,6 +23,13 @@ pub(crate) enum WriteError {
     Send(#[from] karmada_client::Error),
 }
 
+impl WriteError {
+    /// Whether somebody else was faster: the cache will show what came of it.
+    pub(crate) fn is_lost_race(&self) -> bool {
+        matches!(self, Self::Send(error) if error.is_already_exists() || error.is_conflict())
+    }
+}
+
 /// Index of Works by the permanent id of their binding.
 const BY_BINDING: &str = "binding-permanent-id";
 
@@ -49,7 +56,11 @@ pub(crate) async fn write(
     existing: Option<&Work>,
     desired: Work,
 ) -> Result<bool, WriteError> {
-    send(client, existing, work::reconcile(existing, desired)).await
+    match send(client, existing, work::reconcile(existing, desired)).await {
+        // The cache will show it.
+        Err(WriteError::Send(error)) if error.is_already_exists() => Ok(false),
+        sent => sent,
+    }
 }
 
 /// Writes what was decided about a Work. Returns whether that took a request.
@@ -61,10 +72,7 @@ pub(crate) async fn send(
     let api = |work: &Work| client.api(&gvr()).namespaced(&work.metadata.namespace);
     match change {
         WorkChange::Create(work) => match api(&work).create(&to_value(&work)?).await {
-            // The cache will show it.
-            Err(error) if error.is_already_exists() || error.is_namespace_terminating() => {
-                Ok(false)
-            }
+            Err(error) if error.is_namespace_terminating() => Ok(false),
             created => Ok(created.map(|_| true)?),
         },
         WorkChange::Update(updated) => {

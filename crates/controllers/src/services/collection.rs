@@ -21,7 +21,9 @@ use karmada_propagation::services::slices::{self, Claim, Claims, Collector, Slic
 use karmada_runtime::{Action, Change, Informer, InformerSpec, ObjectKey, Queue, Subscription};
 use parking_lot::Mutex;
 
-use super::{BY_PLACE, Role, collected_key, gvr, named_service, place, role_of, works_of_services};
+use super::{
+    AGAIN, BY_PLACE, Role, collected_key, gvr, named_service, place, role_of, works_of_services,
+};
 use crate::context::Context;
 use crate::members::{Member, MemberChange};
 use crate::propagation::works;
@@ -161,7 +163,10 @@ async fn reconcile(key: SliceKey, running: Arc<Running>) -> Result<Action, Error
     let claims = running.claims(&key.cluster, site.as_deref(), service.as_ref());
     match slices::collect(&key.cluster, slice, &claims, work.as_ref()) {
         slices::Collection::Keep(change) => {
-            works::send(&running.client, work.as_ref(), change).await?;
+            match works::send(&running.client, work.as_ref(), change).await {
+                Err(error) if error.is_lost_race() => return Ok(Action::Requeue(AGAIN)),
+                sent => drop(sent?),
+            }
         }
         slices::Collection::Delete => {
             if let Some(object) = &object {

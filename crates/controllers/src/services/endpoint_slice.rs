@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use karmada_api::work::Work;
 use karmada_api::{annotations, finalizers, labels};
-use karmada_apimachinery::{Value, json};
+use karmada_apimachinery::Value;
 use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_propagation::services::imports::imported_slice;
 use karmada_propagation::services::slices::Collector;
 use karmada_runtime::{Action, Change, Informer, ObjectKey, Queue};
 
-use super::{AGAIN, Role, named_service, role_of, slices, works_of_services};
+use super::{AGAIN, Role, drop_finalizer, named_service, role_of, slices, works_of_services};
 use crate::context::Context;
-use crate::propagation::works;
 
 const NAME: &str = "endpointslice-controller";
 const WORKERS: usize = 5;
@@ -152,15 +151,8 @@ impl Ctx {
                 _ => {}
             }
         }
-        let Some(work) = work.filter(|work| has_finalizer(work)) else { return Ok(()) };
-        let kept = work.meta().finalizers.iter().filter(|name| *name != finalizers::ENDPOINT_SLICE);
-        // The version makes sure that no finalizer added meanwhile is lost.
-        let patch = json!({"metadata": {
-            "resourceVersion": work.resource_version(), "finalizers": kept.collect::<Vec<_>>()}});
-        let api = self.client.api(&works::gvr()).namespaced(work.namespace());
-        match api.merge_patch(work.name(), patch).await {
-            Err(error) if !error.is_not_found() => Err(Error::Finalizer(error)),
-            _ => Ok(()),
-        }
+        let Some(work) = work else { return Ok(()) };
+        let own = finalizers::ENDPOINT_SLICE;
+        drop_finalizer(&self.client, work, own).await.map_err(Error::Finalizer)
     }
 }

@@ -16,14 +16,16 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::json;
 use karmada_client::{Client, Object};
 use karmada_propagation::services::clusters_of;
-use karmada_propagation::services::slices::{Collector, dispatched_work, slice_of};
+use karmada_propagation::services::slices::{Collector, ENDPOINT_SLICE, dispatched_work, slice_of};
+use karmada_propagation::work;
 use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Queue, Recorder};
 use parking_lot::Mutex;
 
 use super::multi_cluster_service::{changes_standing, informer, services_in};
 use super::{
-    AGAIN, BY_SERVICE, BY_SOURCE, Role, Standing, all_clusters, chain, condition, gvr,
-    named_service, role_of, source_of, standing_in, works_of_services, write_condition,
+    AGAIN, BY_SERVICE, BY_SOURCE, Role, Standing, all_clusters, chain, condition, drop_finalizer,
+    gvr, named_service, role_of, source_of, standing_in, tell_skipped, works_of_services,
+    write_condition,
 };
 use crate::context::Context;
 use crate::propagation::detector::matters;
@@ -57,6 +59,7 @@ impl Error {
     /// Whether somebody else was faster: another look at the caches is all it takes.
     fn is_lost_race(&self) -> bool {
         match self {
+            Self::Write { source, .. } => source.is_lost_race(),
             Self::Finalizer(error) | Self::Status(error) => error.is_conflict(),
             _ => false,
         }
@@ -252,6 +255,11 @@ impl Ctx {
         let Some(object) = object else { return Ok(()) };
         let touched = self.touched.lock().remove(key);
         let sent = self.send(source, &object, dispatched, touched).await;
+        if sent.as_ref().is_err_and(Error::is_lost_race) {
+            // Whatever was done until then is told when all is done.
+            self.touched.lock().insert(key.clone());
+            return sent.map(drop);
+        }
         let is_well = self.note_outcome(service, key, sent.is_ok());
         let new = match &sent {
             Ok(_) if !is_well => return Ok(()),
@@ -323,7 +331,7 @@ impl Ctx {
         let standing = |cluster: &str| standing_in(&self.clusters, cluster);
         let plan = plan(provider, &name, &consumers, standing, &parcels);
         if touched {
-            self.tell_skipped(service, &plan.skipped);
+            tell_skipped(&self.events, service, &plan.skipped, ("Consumer", ENDPOINT_SLICE));
         }
         let mut changed = false;
         for consumer in &plan.send {
@@ -335,7 +343,8 @@ impl Ctx {
             let existing: Option<Work> = existing.map(|work| work.read()).transpose()?;
             let desired =
                 dispatched_work(slice, service.name(), provider, consumer, existing.as_ref());
-            let written = works::write(&self.client, existing.as_ref(), desired).await;
+            let change = work::reconcile(existing.as_ref(), desired);
+            let written = works::send(&self.client, existing.as_ref(), change).await;
             changed |=
                 written.map_err(|source| Error::Write { cluster: consumer.clone(), source })?;
         }
@@ -346,7 +355,8 @@ impl Ctx {
         }
         for work in dispatched.iter().filter(|work| listed(&plan.replaced, work)) {
             // The object stays: nobody is to take it from the member in the name of this one.
-            self.drop_finalizer(work, finalizers::EXECUTION).await?;
+            let dropped = drop_finalizer(&self.client, work, finalizers::EXECUTION).await;
+            dropped.map_err(Error::Finalizer)?;
             changed |= self.delete(work).await?;
         }
         for work in dispatched.iter().filter(|work| listed(&plan.delete, work)) {
@@ -371,22 +381,6 @@ impl Ctx {
         }
     }
 
-    async fn drop_finalizer(&self, work: &Object, finalizer: &str) -> Result<(), Error> {
-        let finalizers = work.meta().finalizers.iter();
-        let kept: Vec<_> = finalizers.filter(|name| *name != finalizer).collect();
-        if kept.len() == work.meta().finalizers.len() {
-            return Ok(());
-        }
-        // The version makes sure that no finalizer added meanwhile is lost.
-        let patch = json!({"metadata": {
-            "resourceVersion": work.resource_version(), "finalizers": kept}});
-        let api = self.client.api(&works::gvr()).namespaced(work.namespace());
-        match api.merge_patch(work.name(), patch).await {
-            Err(error) if !error.is_not_found() => Err(Error::Finalizer(error)),
-            _ => Ok(()),
-        }
-    }
-
     /// Takes a slice back from everywhere, and lets its collected Work go.
     async fn withdraw(
         &self,
@@ -402,33 +396,9 @@ impl Ctx {
         for work in dispatched {
             self.delete(work).await?;
         }
-        match source {
-            Some(source) => self.drop_finalizer(source, finalizers::ENDPOINT_SLICE_DISPATCH).await,
-            None => Ok(()),
-        }
-    }
-
-    fn tell_skipped(&self, service: &Object, skipped: &[(String, Standing)]) {
-        for (consumer, why) in skipped {
-            let (reason, note) = match why {
-                Standing::Missing => (
-                    event_reason::CLUSTER_NOT_FOUND,
-                    format!("Consumer cluster {consumer} is not found"),
-                ),
-                Standing::NotReady => (
-                    event_reason::SYNC_SERVICE_FAILED,
-                    format!(
-                        "Consumer cluster {consumer} is not ready, skip to propagate EndpointSlice"
-                    ),
-                ),
-                Standing::WithoutSlices => (
-                    event_reason::API_INCOMPATIBLE,
-                    format!("Consumer cluster {consumer} does not support EndpointSlice"),
-                ),
-                Standing::Fit => continue,
-            };
-            self.events.warning(service, reason, note);
-        }
+        let Some(source) = source else { return Ok(()) };
+        let own = finalizers::ENDPOINT_SLICE_DISPATCH;
+        drop_finalizer(&self.client, source, own).await.map_err(Error::Finalizer)
     }
 }
 

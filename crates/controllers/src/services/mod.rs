@@ -22,12 +22,12 @@ use karmada_api::cluster::{ApiEnablementStatus, Cluster};
 use karmada_api::meta::{Condition, set_condition};
 use karmada_api::networking::MultiClusterService;
 use karmada_api::wire::Time;
-use karmada_api::{Kind, annotations, names};
+use karmada_api::{Kind, annotations, event_reason, names};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_client::{Client, Object, Patch, PatchOptions};
 use karmada_propagation::services::slices::{Collector, ENDPOINT_SLICE};
-use karmada_runtime::{Informer, Manager, ObjectKey};
+use karmada_runtime::{Informer, Manager, ObjectKey, Recorder};
 
 use crate::propagation::works::{self, ManifestHead};
 
@@ -155,6 +155,54 @@ fn standing_in(clusters: &Informer, name: &str) -> Standing {
 
 fn all_clusters(clusters: &Informer) -> BTreeSet<String> {
     clusters.cache().keys().into_iter().map(|key| key.name.into()).collect()
+}
+
+/// Tells which clusters cannot take part, and why: the part they would play, and what they would be sent.
+fn tell_skipped(
+    events: &Recorder,
+    service: &Object,
+    skipped: &[(String, Standing)],
+    (part, cargo): (&str, &str),
+) {
+    for (cluster, why) in skipped {
+        let cluster = format!("{part} cluster {cluster}");
+        let (reason, note) = match why {
+            Standing::Missing => {
+                (event_reason::CLUSTER_NOT_FOUND, format!("{cluster} is not found"))
+            }
+            Standing::NotReady => (
+                event_reason::SYNC_SERVICE_FAILED,
+                format!("{cluster} is not ready, skip to propagate {cargo}"),
+            ),
+            Standing::WithoutSlices => (
+                event_reason::API_INCOMPATIBLE,
+                format!("{cluster} does not support {ENDPOINT_SLICE}"),
+            ),
+            Standing::Fit => continue,
+        };
+        events.warning(service, reason, note);
+    }
+}
+
+/// Takes a finalizer off a Work, if it is there.
+async fn drop_finalizer(
+    client: &Client,
+    work: &Object,
+    finalizer: &str,
+) -> karmada_client::Result<()> {
+    let finalizers = work.meta().finalizers.iter();
+    let kept: Vec<_> = finalizers.filter(|name| *name != finalizer).collect();
+    if kept.len() == work.meta().finalizers.len() {
+        return Ok(());
+    }
+    // The version makes sure that no finalizer added meanwhile is lost.
+    let patch = json!({"metadata": {
+        "resourceVersion": work.resource_version(), "finalizers": kept}});
+    let api = client.api(&works::gvr()).namespaced(work.namespace());
+    match api.merge_patch(work.name(), patch).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Sets a condition of a MultiClusterService, unless it says so already or has changed since it was

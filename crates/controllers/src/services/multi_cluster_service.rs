@@ -19,12 +19,13 @@ use karmada_client::{Api, Client, Object};
 use karmada_propagation::binding::ForeignOwner;
 use karmada_propagation::services::slices::{self, Claim, Claims, Collector, Slice};
 use karmada_propagation::services::{self, clusters_of};
+use karmada_propagation::work;
 use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Queue, Recorder};
 use parking_lot::Mutex;
 
 use super::{
     AGAIN, BY_SERVICE, Role, Standing, all_clusters, chain, condition, gvr, named_service, role_of,
-    standing, standing_in, works_of_services, write_condition,
+    standing, standing_in, tell_skipped, works_of_services, write_condition,
 };
 use crate::context::Context;
 use crate::propagation::detector::matters;
@@ -64,6 +65,7 @@ impl Error {
     /// Whether somebody else was faster: another look at the caches is all it takes.
     fn is_lost_race(&self) -> bool {
         match self {
+            Self::WriteWork { source, .. } => source.is_lost_race(),
             Self::Finalizer(error)
             | Self::Claim(error)
             | Self::Bind(error)
@@ -276,7 +278,8 @@ impl Ctx {
             Ok(Some(changed)) => Ok(*changed),
             Ok(None) => Err(format!("services \"{}\" not found", key.name)),
             Err(error) if error.is_lost_race() => {
-                self.touched.lock().extend(touched.then(|| key.clone()));
+                // Whatever was done until then is told when all is done.
+                self.touched.lock().insert(key.clone());
                 return brought.map(drop);
             }
             Err(error) => Err(chain(error)),
@@ -319,7 +322,7 @@ impl Ctx {
         let works = known.iter().filter_map(|work| Some((&**work, role_of(work)?)));
         let plan = plan(&providers, |cluster| standing_in(&self.clusters, cluster), works);
         if touched {
-            self.tell_skipped(object, &plan.skipped);
+            tell_skipped(&self.events, object, &plan.skipped, ("Provider", "MultiClusterService"));
         }
         let mut changed = false;
         let content = object.content();
@@ -329,7 +332,8 @@ impl Ctx {
             let existing = self.works.cache().get(&place);
             let existing: Option<Work> = existing.map(|work| work.read()).transpose()?;
             let desired = services::service_work(&content, provider, existing.as_ref());
-            let written = works::write(&self.client, existing.as_ref(), desired).await;
+            let change = work::reconcile(existing.as_ref(), desired);
+            let written = works::send(&self.client, existing.as_ref(), change).await;
             changed |=
                 written.map_err(|source| Error::WriteWork { cluster: provider.clone(), source })?;
         }
@@ -381,29 +385,6 @@ impl Ctx {
             };
         }
         Ok(changed)
-    }
-
-    fn tell_skipped(&self, object: &Object, skipped: &[(String, Standing)]) {
-        for (provider, why) in skipped {
-            let (reason, note) = match why {
-                Standing::Missing => (
-                    event_reason::CLUSTER_NOT_FOUND,
-                    format!("Provider cluster {provider} is not found"),
-                ),
-                Standing::NotReady => (
-                    event_reason::SYNC_SERVICE_FAILED,
-                    format!(
-                        "Provider cluster {provider} is not ready, skip to propagate MultiClusterService"
-                    ),
-                ),
-                Standing::WithoutSlices => (
-                    event_reason::API_INCOMPATIBLE,
-                    format!("Provider cluster {provider} does not support EndpointSlice"),
-                ),
-                Standing::Fit => continue,
-            };
-            self.events.warning(object, reason, note);
-        }
     }
 
     fn binding_api(&self, namespace: &str) -> Api {

@@ -90,6 +90,16 @@ pub fn dispatched_endpoint_slice(provider_cluster: &str, slice: &str) -> String 
     format!("{provider_cluster}-{slice}")
 }
 
+/// The Work that brings such a slice to a consumer cluster. The original calls it like the Work the slice was collected
+/// into, which is the same name for equally named slices of two providers.
+pub fn dispatched_endpoint_slice_work(
+    provider_cluster: &str,
+    slice: &str,
+    namespace: &str,
+) -> String {
+    work("EndpointSlice", &dispatched_endpoint_slice(provider_cluster, slice), namespace)
+}
+
 pub fn estimator_service(prefix: &str, cluster: &str) -> String {
     format!("{prefix}-{cluster}")
 }
@@ -172,6 +182,7 @@ mod tests {
             (policy("default", "nginx", "apps/v1, Kind=Deployment"), "nginx-6d7f8d5f5b"),
             (derived_service("web"), "derived-web"),
             (imported_endpoint_slice("m1", "web-x"), "imported-m1-web-x"),
+            (dispatched_endpoint_slice("m1", "web-x"), "m1-web-x"),
             (service_account("m1"), "karmada-m1"),
             (cluster_role("karmada-m1"), "karmada-controller-manager:karmada-m1"),
             (impersonation_secret("m1"), "m1-impersonator"),
@@ -180,6 +191,13 @@ mod tests {
         for (derived, expected) in cases {
             assert_eq!(derived, expected);
         }
+    }
+
+    #[test]
+    fn equally_named_slices_of_two_providers_travel_in_works_of_their_own() {
+        let [one, other] = ["m1", "m2"].map(|m| dispatched_endpoint_slice_work(m, "web-x", "ns"));
+        assert!(one.starts_with("m1-web-x-") && other.starts_with("m2-web-x-"));
+        assert_ne!(one, work("EndpointSlice", "web-x", "ns"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::explain::Explainers;
 use crate::interpretation::WebhookCaller;
 use crate::members::{Dial, Limits, Members};
 use crate::propagation::execution::Lanes;
+use crate::services::collection::Collection;
 
 /// What can be set by flags, with upstream's defaults.
 #[derive(Debug, Clone)]
@@ -132,6 +133,8 @@ pub struct Context {
     pub options: Arc<Options>,
     /// The lanes in which Works are delivered.
     pub(crate) lanes: Lanes,
+    /// The collection of endpoint slices.
+    pub(crate) collection: Collection,
     /// The scheduler, if it runs in this process.
     pub(crate) placer: Option<Arc<dyn Placer>>,
     /// Everybody who can say why things are as they are.
@@ -155,6 +158,7 @@ impl Context {
             options: options.into(),
             explainers: Explainers::default(),
             lanes: Lanes::default(),
+            collection: Collection::default(),
             placer: None,
         }
     }

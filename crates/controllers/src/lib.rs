@@ -8,6 +8,7 @@
 //! | `failover` | workloads leave clusters that they must leave, and no copy goes before its replacement is healthy |
 //! | `quota` | clusters have their part of federated quotas, and what is used is known |
 //! | `autoscaling` | workloads have the size that the clock or their metrics ask for |
+//! | `services` | pods of one cluster serve those of others |
 //! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
@@ -26,4 +27,5 @@ mod rebalance;
 pub mod registry;
 mod replicas_sync;
 mod scale_target;
+mod services;
 mod status;

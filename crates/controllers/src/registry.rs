@@ -5,7 +5,7 @@ use crate::cluster;
 use crate::context::Context;
 use crate::{
     autoscaling, failover, interpretation, propagation, quota, rebalance, replicas_sync,
-    scale_target, status,
+    scale_target, services, status,
 };
 
 /// One controller.
@@ -53,6 +53,12 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("federatedResourceQuotaEnforcement", true, false, quota::enforcement::start),
     entry("federatedHorizontalPodAutoscaler", true, false, autoscaling::hpa::start),
     entry("cronFederatedHorizontalPodAutoscaler", true, false, autoscaling::cron::start),
+    entry("multiclusterservice", true, false, services::multi_cluster_service::start),
+    entry("endpointsliceCollect", true, true, services::collection::start_for_services),
+    entry("endpointsliceDispatch", true, false, services::endpoint_slice_dispatch::start),
+    entry("serviceExport", true, true, services::collection::start_for_exports),
+    entry("endpointSlice", true, false, services::endpoint_slice::start),
+    entry("serviceImport", true, false, services::service_import::start),
     entry("workloadRebalancer", true, false, rebalance::start),
     entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),

@@ -9,5 +9,6 @@ pub mod dependencies;
 pub mod overrides;
 pub mod policies;
 pub mod selector;
+pub mod services;
 pub mod status;
 pub mod work;

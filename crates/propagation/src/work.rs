@@ -295,7 +295,7 @@ pub fn quota_work(
 }
 
 /// A Work that belongs to no binding.
-fn work_of_its_own(
+pub(crate) fn work_of_its_own(
     mut object: Value,
     template_uid: &str,
     cluster: &str,

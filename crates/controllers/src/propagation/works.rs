@@ -9,7 +9,7 @@ use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectMutExt;
 use karmada_apimachinery::patch::merge;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Client, Object};
+use karmada_client::{Client, DeleteOptions, Object};
 use karmada_propagation::work::{self, Change as WorkChange};
 use karmada_runtime::{Informer, Manager, ObjectKey};
 use serde::Deserialize;
@@ -21,6 +21,13 @@ pub(crate) enum WriteError {
     Encode(#[from] serde_json::Error),
     #[error(transparent)]
     Send(#[from] karmada_client::Error),
+}
+
+impl WriteError {
+    /// Whether somebody else was faster: the cache will show what came of it.
+    pub(crate) fn is_lost_race(&self) -> bool {
+        matches!(self, Self::Send(error) if error.is_already_exists() || error.is_conflict())
+    }
 }
 
 /// Index of Works by the permanent id of their binding.
@@ -49,22 +56,45 @@ pub(crate) async fn write(
     existing: Option<&Work>,
     desired: Work,
 ) -> Result<bool, WriteError> {
-    let api = client.api(&gvr()).namespaced(&desired.metadata.namespace);
-    let name = desired.metadata.name.clone();
-    match work::reconcile(existing, desired) {
-        WorkChange::Create(work) => match api.create(&to_value(&work)?).await {
-            // The cache will show it.
-            Err(error) if error.is_already_exists() || error.is_namespace_terminating() => {
-                Ok(false)
-            }
+    match send(client, existing, work::reconcile(existing, desired)).await {
+        // The cache will show it.
+        Err(WriteError::Send(error)) if error.is_already_exists() => Ok(false),
+        sent => sent,
+    }
+}
+
+/// Writes what was decided about a Work. Returns whether that took a request.
+pub(crate) async fn send(
+    client: &Client,
+    existing: Option<&Work>,
+    change: WorkChange,
+) -> Result<bool, WriteError> {
+    let api = |work: &Work| client.api(&gvr()).namespaced(&work.metadata.namespace);
+    match change {
+        WorkChange::Create(work) => match api(&work).create(&to_value(&work)?).await {
+            Err(error) if error.is_namespace_terminating() => Ok(false),
             created => Ok(created.map(|_| true)?),
         },
         WorkChange::Update(updated) => {
             let existing = existing.map(to_value).transpose()?.unwrap_or_default();
-            api.merge_patch(&name, patch(&existing, &to_value(&updated)?)).await?;
+            let patch = patch(&existing, &to_value(&updated)?);
+            api(&updated).merge_patch(&updated.metadata.name, patch).await?;
             Ok(true)
         }
         WorkChange::Nothing | WorkChange::BeingDeleted => Ok(false),
+    }
+}
+
+/// Deletes a Work. Returns whether it had to be asked for.
+pub(crate) async fn delete(client: &Client, work: &Object) -> karmada_client::Result<bool> {
+    if work.is_being_deleted() {
+        return Ok(false);
+    }
+    // Another one under the same name is not what was decided about.
+    let options = DeleteOptions { uid: Some(work.uid().to_owned()), ..DeleteOptions::default() };
+    match client.api(&gvr()).namespaced(work.namespace()).delete(work.name(), &options).await {
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(false),
+        deleted => deleted.map(|_| true),
     }
 }
 

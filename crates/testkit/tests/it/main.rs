@@ -15,6 +15,7 @@ mod placement;
 mod pull;
 mod remains;
 mod seeds;
+mod services;
 mod travels;
 
 /// The one the program has: thousands of stories are told with it.

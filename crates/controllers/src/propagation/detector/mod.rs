@@ -431,7 +431,7 @@ impl Detector {
 
 /// Whether an update is more than a status. The generation tells most of it; kinds without one are
 /// compared as a whole.
-fn matters(old: &Object, new: &Object) -> bool {
+pub(crate) fn matters(old: &Object, new: &Object) -> bool {
     let (before, after) = (old.meta(), new.meta());
     if before.labels != after.labels
         || before.annotations != after.annotations

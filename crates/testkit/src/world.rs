@@ -12,10 +12,10 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apiserver::Server;
-use karmada_cli::registration::{self, Access, Join, Unjoin};
 use karmada_client::{Client, Discovery};
 use karmada_controllers::members::Shortcut;
 use karmada_member_sim::{Config, Nodes, Sim};
+use karmada_registration::{self as registration, Access, Join, Unjoin};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{Memory, Store as _};
 

@@ -9,7 +9,7 @@ use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Api, Client, DeleteOptions, ListOptions};
 
-use super::{Error, attempting, clusters, core, rbac};
+use crate::{Error, attempting, clusters, core, rbac};
 
 const POLL: Duration = Duration::from_millis(250);
 /// How often the wait is told.

@@ -8,7 +8,7 @@ use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, ListOptions};
 
-use super::{Error, attempting, check_name, clusters, core, objects, rbac};
+use crate::{Error, attempting, check_name, clusters, core, objects, rbac};
 
 /// How long the member may take to issue a token, and how often it is asked.
 const TOKEN_PATIENCE: Duration = Duration::from_secs(30);
@@ -44,6 +44,17 @@ pub struct Access {
     pub endpoint: String,
     pub insecure: bool,
     pub proxy_url: String,
+}
+
+impl Access {
+    /// The way that a connection of this configuration takes.
+    pub fn of(config: &kube::Config) -> Self {
+        Self {
+            endpoint: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
+            insecure: config.accept_invalid_certs,
+            proxy_url: config.proxy_url.as_ref().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
 }
 
 /// Joins the member that `member` administers. `progress` is told what takes time.

@@ -4,16 +4,16 @@ use karmada_api::{labels, names};
 use karmada_apimachinery::{Value, json};
 
 /// The namespace registrations live in, on both sides.
-pub(super) fn namespace(name: &str) -> Value {
+pub(crate) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(None, name)})
 }
 
-pub(super) fn service_account(namespace: &str, name: &str) -> Value {
+pub(crate) fn service_account(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(Some(namespace), name)})
 }
 
 /// A Secret that the member fills with a token of the service account of the same name.
-pub(super) fn token_secret(namespace: &str, account: &str) -> Value {
+pub(crate) fn token_secret(namespace: &str, account: &str) -> Value {
     let mut metadata = metadata(Some(namespace), account);
     metadata["annotations"] = json!({"kubernetes.io/service-account.name": account});
     json!({
@@ -25,7 +25,7 @@ pub(super) fn token_secret(namespace: &str, account: &str) -> Value {
 }
 
 /// The role of the account the control plane uses: everything.
-pub(super) fn cluster_role(account: &str) -> Value {
+pub(crate) fn cluster_role(account: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -37,7 +37,7 @@ pub(super) fn cluster_role(account: &str) -> Value {
     })
 }
 
-pub(super) fn cluster_role_binding(namespace: &str, account: &str) -> Value {
+pub(crate) fn cluster_role_binding(namespace: &str, account: &str) -> Value {
     let role = names::cluster_role(account);
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -51,7 +51,7 @@ pub(super) fn cluster_role_binding(namespace: &str, account: &str) -> Value {
 }
 
 /// A Secret of the control plane with credentials for the member.
-pub(super) fn credentials(namespace: &str, name: &str, data: Value) -> Value {
+pub(crate) fn credentials(namespace: &str, name: &str, data: Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",

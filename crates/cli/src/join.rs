@@ -1,5 +1,6 @@
 //! `join`: registers a cluster in Push mode.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use karmada_client::Client;
@@ -80,6 +81,7 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         provider: args.cluster_provider,
         region: args.cluster_region,
         zones: args.cluster_zones,
+        annotations: BTreeMap::new(),
         dry_run: args.dry_run,
     };
     let waiting = std::sync::Mutex::new(None);

@@ -1,12 +1,13 @@
 //! Joins a cluster: accounts and tokens in the member, credentials and the Cluster in the control
-//! plane. What is there already is used as it is, so that a join that broke off can be repeated.
+//! plane. What is there already is used, so that a join that broke off can be repeated.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karmada_api::{cluster, names};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
-use karmada_client::{Api, Client, ListOptions};
+use karmada_client::{Api, Client, DeleteOptions, ListOptions};
 
 use crate::{Error, attempting, check_name, clusters, core, objects, rbac};
 
@@ -16,6 +17,9 @@ const TOKEN_POLL: Duration = Duration::from_millis(100);
 /// How long the namespace of an earlier registration may take to go, and how often it is looked at.
 const NAMESPACE_PATIENCE: Duration = Duration::from_secs(60);
 const NAMESPACE_POLL: Duration = Duration::from_millis(50);
+/// How often a Secret of an earlier registration is tried to be replaced, and the pause in between.
+const SECRET_ATTEMPTS: usize = 40;
+const SECRET_PAUSE: Duration = Duration::from_millis(50);
 
 /// What is joined, and as what.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +30,8 @@ pub struct Join {
     pub provider: String,
     pub region: String,
     pub zones: Vec<String>,
+    /// What the Cluster is annotated with.
+    pub annotations: BTreeMap<String, String>,
     /// Checks everything and changes nothing.
     pub dry_run: bool,
 }
@@ -82,7 +88,7 @@ pub async fn join(
 }
 
 /// The uid of `kube-system` stands for the cluster, whatever it is called.
-async fn cluster_id(member: &Client) -> Result<String, Error> {
+pub async fn cluster_id(member: &Client) -> Result<String, Error> {
     let namespace = member.api(&core("namespaces")).get("kube-system").await;
     let namespace = namespace.map_err(attempting("get the ID of the joining cluster"))?;
     Ok(namespace.uid().to_owned())
@@ -202,13 +208,61 @@ async fn store_credentials(
     let secrets = plane.api(&core("secrets")).namespaced(namespace);
     let impersonation = names::impersonation_secret(&join.name);
     let data = json!({cluster::SECRET_TOKEN_KEY: impersonator.token});
-    ensure(&secrets, objects::credentials(namespace, &impersonation, data)).await?;
+    keep_secret(&secrets, objects::credentials(namespace, &impersonation, data), &join.name)
+        .await?;
     let data = json!({
         cluster::SECRET_CA_BUNDLE_KEY: own.authority,
         cluster::SECRET_TOKEN_KEY: own.token,
     });
-    ensure(&secrets, objects::credentials(namespace, &join.name, data)).await?;
+    keep_secret(&secrets, objects::credentials(namespace, &join.name, data), &join.name).await?;
     Ok([join.name.clone(), impersonation])
+}
+
+/// Makes a Secret hold this data. Nothing is built on one that goes with an earlier Cluster of the name.
+async fn keep_secret(secrets: &Api, wanted: Value, cluster: &str) -> Result<(), Error> {
+    let (namespace, name) = (wanted.namespace(), wanted.name());
+    let write = || format!("write the secret {namespace}/{name}");
+    for _ in 0..SECRET_ATTEMPTS {
+        let found = secrets.find(name).await;
+        let found = found.map_err(attempting(format!("get the secret {namespace}/{name}")))?;
+        let (written, is_left_over) = match found {
+            None => (secrets.create(&wanted).await, false),
+            Some(found) if goes_with(&found, cluster) => {
+                let uid = Some(found.uid().to_owned());
+                let options = DeleteOptions { uid, ..DeleteOptions::default() };
+                (secrets.delete(name, &options).await, true)
+            }
+            Some(found) if holds(&found, &wanted) => return Ok(()),
+            Some(found) => {
+                let version = found.resource_version();
+                let data = wanted["data"].clone();
+                let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
+                (secrets.merge_patch(name, patch).await, false)
+            }
+        };
+        match written {
+            Ok(_) if is_left_over => {}
+            Ok(_) => return Ok(()),
+            // Somebody else was there meanwhile.
+            Err(error)
+                if error.is_already_exists() || error.is_not_found() || error.is_conflict() => {}
+            Err(source) => return Err(attempting(write())(source)),
+        }
+        tokio::time::sleep(SECRET_PAUSE).await;
+    }
+    Err(Error::SecretInTheWay(format!("{namespace}/{name}")))
+}
+
+/// Whether the garbage collector takes the Secret away when the Cluster of this name goes.
+fn goes_with(secret: &Value, cluster: &str) -> bool {
+    let mut owners = secret.list_at(&["metadata", "ownerReferences"]).iter();
+    owners.any(|owner| owner["kind"] == "Cluster" && owner["name"] == cluster)
+}
+
+/// Whether one Secret holds everything that another one does.
+fn holds(secret: &Value, other: &Value) -> bool {
+    let mut wanted = other["data"].as_object().into_iter().flatten();
+    wanted.all(|(key, value)| secret["data"].get(key) == Some(value))
 }
 
 async fn create_cluster(
@@ -238,12 +292,15 @@ async fn create_cluster(
     if access.insecure {
         spec["insecureSkipTLSVerification"] = true.into();
     }
-    let cluster = json!({
+    let mut cluster = json!({
         "apiVersion": "cluster.karmada.io/v1alpha1",
         "kind": "Cluster",
         "metadata": {"name": join.name},
         "spec": spec,
     });
+    if !join.annotations.is_empty() {
+        cluster["metadata"]["annotations"] = json!(join.annotations);
+    }
     match plane.api(&clusters()).create(&cluster).await {
         Err(error) if error.is_already_exists() => Err(Error::Exists(join.name.clone())),
         created => {

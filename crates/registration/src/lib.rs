@@ -5,8 +5,8 @@ mod join;
 mod objects;
 mod unjoin;
 
-pub use join::{Access, Join, join};
-pub use unjoin::{Unjoin, unjoin};
+pub use join::{Access, Join, cluster_id, join};
+pub use unjoin::{Unjoin, dismiss, unjoin};
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::names::dns1123_label;
@@ -34,6 +34,10 @@ pub enum Error {
         "the namespace {0} of an earlier registration is still being deleted in the member after 60 s; see what holds it: kubectl describe namespace {0}"
     )]
     NamespaceTerminating(String),
+    #[error(
+        "the secret {0} of an earlier registration does not go; see what holds it: kubectl describe secret"
+    )]
+    SecretInTheWay(String),
     #[error("timed out after {seconds} s waiting for the cluster object {name} to be deleted")]
     StillThere { name: String, seconds: u64 },
     #[error("{attempt}")]

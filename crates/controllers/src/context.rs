@@ -12,6 +12,7 @@ use karmada_api::policy::PurgeMode;
 use karmada_interpreter::Interpreter;
 use karmada_runtime::{Controller, Manager, RateLimit};
 
+use crate::cluster_api::ClusterApi;
 use crate::explain::Explainers;
 use crate::interpretation::WebhookCaller;
 use crate::members::{Dial, Limits, Members};
@@ -104,6 +105,8 @@ pub struct Context {
     pub(crate) lanes: Lanes,
     /// The scheduler, if it runs in this process.
     pub(crate) placer: Option<Arc<dyn Placer>>,
+    /// Whose clusters are joined by themselves.
+    pub(crate) cluster_api: Option<ClusterApi>,
     /// Everybody who can say why things are as they are.
     pub explainers: Explainers,
 }
@@ -126,6 +129,7 @@ impl Context {
             explainers: Explainers::default(),
             lanes: Lanes::default(),
             placer: None,
+            cluster_api: None,
         }
     }
 
@@ -140,6 +144,12 @@ impl Context {
     /// Lets bindings be made with their placement, by a scheduler of this process.
     pub fn with_placer(mut self, placer: Arc<dyn Placer>) -> Self {
         self.placer = Some(placer);
+        self
+    }
+
+    /// Lets the clusters of a Cluster API be joined by themselves.
+    pub fn with_cluster_api(mut self, cluster_api: Option<ClusterApi>) -> Self {
+        self.cluster_api = cluster_api;
         self
     }
 }

@@ -10,9 +10,11 @@
 //! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
+//! | [`cluster_api`] | what a Cluster API has provisioned is joined |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
 mod cluster;
+pub mod cluster_api;
 pub mod context;
 pub mod explain;
 mod failover;

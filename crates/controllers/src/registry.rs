@@ -1,10 +1,10 @@
 //! The table of controllers: names as `karmada-controller-manager --controllers` spells them, how
 //! to start each, and whether it runs unless told otherwise.
 
-use crate::cluster;
 use crate::context::Context;
 use crate::{
-    failover, interpretation, propagation, quota, rebalance, replicas_sync, scale_target, status,
+    cluster, cluster_api, failover, interpretation, propagation, quota, rebalance, replicas_sync,
+    scale_target, status,
 };
 
 /// One controller.
@@ -54,6 +54,7 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),
     Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },
+    always("clusterApiDetector", cluster_api::start),
     always("detector", propagation::detector::start),
     always("dependenciesDistributor", propagation::dependencies::start),
 ];

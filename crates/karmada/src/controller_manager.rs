@@ -8,6 +8,7 @@ use karmada_controllers::members::{Https, Limits};
 use karmada_controllers::registry::{self, CONTROLLERS};
 use tracing::warn;
 
+use crate::cluster_api::ClusterApiArgs;
 use crate::component::{
     CommonUnused, Component, ComponentArgs, RateLimitArgs, duration, tell_unused,
 };
@@ -98,6 +99,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     eviction: EvictionArgs,
     #[command(flatten)]
+    cluster_api: ClusterApiArgs,
+    #[command(flatten)]
     rate_limit: RateLimitArgs,
     #[command(flatten)]
     unused: Unused,
@@ -135,12 +138,6 @@ struct Unused {
     /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
     #[arg(long)]
     concurrent_dependent_resource_syncs: Option<usize>,
-    /// No effect yet: clusters of the Cluster API are not found by themselves
-    #[arg(long)]
-    cluster_api_kubeconfig: Option<String>,
-    /// No effect yet: clusters of the Cluster API are not found by themselves
-    #[arg(long)]
-    cluster_api_context: Option<String>,
     /// No effect yet: nothing is scaled
     #[arg(long)]
     horizontal_pod_autoscaler_sync_period: Option<String>,
@@ -175,8 +172,6 @@ impl Unused {
                 "nothing has to be read again without a reason",
             ),
             ("--concurrent-*-syncs", self.counts_workers(), workers),
-            ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some(), coming),
-            ("--cluster-api-context", self.cluster_api_context.is_some(), coming),
             ("--horizontal-pod-autoscaler-*", self.scales(), coming),
         ]);
     }
@@ -226,10 +221,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         lease: "karmada-controller-manager".to_owned(),
         health_bind_address: args.health_probe_bind_address.clone(),
     };
+    let cluster_api = args.cluster_api.connect().await?;
     let gates = args.component.feature_gates.clone();
     let (options, controllers) = (options(&args), args.controllers.clone());
     let start = move |manager| {
         let context = Context::start(manager, Arc::new(Https), gates, options);
+        let context = context.with_cluster_api(cluster_api);
         registry::start(&context, &controllers);
     };
     args.component.run(component, start).await
@@ -285,7 +282,8 @@ mod tests {
         assert_eq!(options(&args).cluster_monitor_grace_period, Duration::from_secs(90));
         let line = "--controllers=*,-remedy,namespace --skipped-propagating-namespaces=a,b \
             --enable-cluster-resource-modeling=false --enable-no-execute-taint-eviction=true \
-            --cluster-api-qps=100 --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
+            --cluster-api-qps=100 --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9 \
+            --cluster-api-kubeconfig=/etc/karmada/capi.config --cluster-api-context=";
         let args = parse(line).unwrap();
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
         assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);

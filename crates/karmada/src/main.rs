@@ -4,6 +4,7 @@ mod aggregated_apiserver;
 mod apiserver;
 mod audit;
 mod backup;
+mod cluster_api;
 mod cluster_proxy;
 mod component;
 mod control;

@@ -17,11 +17,12 @@ use karmada_runtime::{Change, Informer, Informers, Manager, ObjectKey, Shutdown}
 use karmada_signal::Follow;
 use parking_lot::Mutex;
 
+pub(crate) use dial::field as secret_field;
 pub use dial::{Https, Shortcut};
 pub use warden::Limits;
 
 /// Members record it as the manager of what is written to them.
-const USER_AGENT: &str = "karmada-controller-manager";
+pub(crate) const USER_AGENT: &str = "karmada-controller-manager";
 
 /// Makes the connection to a member. Over HTTPS in production; a simulated member is called in
 /// process, through faults that tests switch on.

@@ -4,6 +4,7 @@
 
 mod bare;
 mod claims;
+mod cluster_api;
 mod conflicts;
 mod delivery;
 mod dependencies;

@@ -6,6 +6,7 @@ mod admission;
 mod aggregation;
 mod backup;
 mod client_go;
+mod cluster_api;
 mod crds;
 mod docs;
 mod ecosystem;

@@ -250,7 +250,7 @@ impl Standing {
         let mode = cluster.map(|cluster| cluster.spec.sync_mode.clone());
         let origin = object.meta().annotations.get(annotations::CLUSTER_API_ORIGIN);
         Self {
-            origin: origin.and_then(|origin| Origin::parse(origin)),
+            origin: origin.and_then(Origin::parse),
             // What cannot be understood is left alone as well.
             is_pull: mode.is_none_or(|mode| mode == ClusterSyncMode::Pull),
             is_leaving: object.is_being_deleted(),

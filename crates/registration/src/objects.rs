@@ -1,7 +1,11 @@
 //! The objects of a registration, on both sides.
 
 use karmada_api::{labels, names};
+use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::{Value, json};
+
+use crate::credentials::Kept;
+use crate::{Access, Join};
 
 /// The namespace registrations live in, on both sides.
 pub(crate) fn namespace(name: &str) -> Value {
@@ -58,6 +62,45 @@ pub(crate) fn credentials(namespace: &str, name: &str, data: Value) -> Value {
         "metadata": {"namespace": namespace, "name": name},
         "data": data,
     })
+}
+
+/// A Cluster that says nothing yet.
+pub(crate) fn cluster(name: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name},
+        "spec": {},
+    })
+}
+
+/// Puts into a Cluster how it is reached and what was said about it. What nobody said stays.
+pub(crate) fn describe(cluster: &mut Value, access: &Access, join: &Join, secrets: &Kept) {
+    let text = |text: &str| Some(Value::from(text)).filter(|_| !text.is_empty());
+    for (field, value) in [
+        ("apiEndpoint", text(&access.endpoint)),
+        ("proxyURL", text(&access.proxy_url)),
+        ("insecureSkipTLSVerification", access.insecure.then_some(true.into())),
+    ] {
+        match value {
+            Some(value) => cluster.set(&["spec", field], value),
+            None => drop(cluster.remove_at(&["spec", field])),
+        }
+    }
+    let zones = Some(json!(join.zones)).filter(|_| !join.zones.is_empty());
+    let reference =
+        |secret: &Value| json!({"namespace": secret.namespace(), "name": secret.name()});
+    for (field, value) in [
+        ("provider", text(&join.provider)),
+        ("region", text(&join.region)),
+        ("zones", zones),
+        ("secretRef", secrets.own.as_ref().map(reference)),
+        ("impersonatorSecretRef", secrets.impersonator.as_ref().map(reference)),
+    ] {
+        if let Some(value) = value {
+            cluster.set(&["spec", field], value);
+        }
+    }
 }
 
 fn metadata(namespace: Option<&str>, name: &str) -> Value {

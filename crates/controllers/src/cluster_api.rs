@@ -12,6 +12,7 @@ use std::time::Duration;
 use karmada_api::annotations;
 use karmada_api::cluster::{Cluster, ClusterSyncMode};
 use karmada_api::meta::Kind as _;
+use karmada_api::names::component;
 use karmada_apimachinery::gvk::{GroupKind, Gvr};
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
@@ -404,7 +405,7 @@ impl Ctx {
         let config = to_config(&text, &secret).await?;
         let access = Access::of(&config);
         let entered = (self.source.enter)(config).map_err(|error| unusable(&secret, error))?;
-        Ok((entered.with_user_agent(members::USER_AGENT), access))
+        Ok((entered.with_user_agent(component::CONTROLLER_MANAGER), access))
     }
 
     fn plane(&self) -> Api {

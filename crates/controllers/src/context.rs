@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_api::cluster::{Cluster, ClusterSyncMode};
 use karmada_api::features::{Gate, Gates};
 use karmada_api::placing::Placer;
 use karmada_api::policy::PurgeMode;
@@ -21,6 +22,9 @@ use crate::propagation::execution::Lanes;
 /// What can be set by flags, with upstream's defaults.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// `--cluster-name` of an agent: the one cluster it works for. Nothing for the controller manager, which
+    /// works for all that have no agent.
+    pub agent_of: Option<String>,
     /// `--cluster-status-update-frequency`
     pub cluster_status_update_frequency: Duration,
     /// `--cluster-success-threshold`
@@ -68,6 +72,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            agent_of: None,
             cluster_status_update_frequency: Duration::from_secs(10),
             cluster_success_threshold: Duration::from_secs(30),
             cluster_failure_threshold: Duration::from_secs(30),
@@ -89,6 +94,17 @@ impl Default for Options {
             graceful_eviction_timeout: Duration::from_secs(600),
             rate_limit: RateLimit::default(),
             workers: 5,
+        }
+    }
+}
+
+impl Options {
+    /// Whether a cluster is looked after from here.
+    pub(crate) fn serves(&self, cluster: &Cluster) -> bool {
+        let is_pull = cluster.spec.sync_mode == ClusterSyncMode::Pull;
+        match &self.agent_of {
+            None => !is_pull,
+            Some(own) => is_pull && cluster.metadata.name == *own,
         }
     }
 }

@@ -60,9 +60,12 @@ pub const CONTROLLERS: &[Entry] = &[
 ];
 
 /// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands
-/// for the defaults, `name` turns one on, `-name` turns one off, the first word wins.
+/// for the defaults, `name` turns one on, `-name` turns one off, the first word wins. An agent starts those
+/// that are marked for it.
 pub fn start(context: &Context, list: &[String]) {
-    for entry in CONTROLLERS.iter().filter(|entry| is_enabled(entry, list)) {
+    let is_agent = context.options.agent_of.is_some();
+    let fits = |entry: &&Entry| is_enabled(entry, list) && (entry.on_in_agent || !is_agent);
+    for entry in CONTROLLERS.iter().filter(fits) {
         tracing::debug!(controller = entry.name, "starting");
         (entry.start)(context);
     }

@@ -1,11 +1,11 @@
 //! The flags that name the management cluster of a Cluster API, whose clusters are joined by themselves.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use karmada_api::names::component;
-use karmada_client::Client;
 use karmada_controllers::cluster_api::ClusterApi;
+
+use crate::component::connect;
 
 /// Flags of the controllers, wherever they run.
 #[derive(Debug, Clone, clap::Args)]
@@ -21,16 +21,11 @@ pub(crate) struct ClusterApiArgs {
 impl ClusterApiArgs {
     /// The management cluster, if one is named. Whether it answers shows later.
     pub(crate) async fn connect(&self) -> anyhow::Result<Option<ClusterApi>> {
-        let Some(path) = given(self.cluster_api_kubeconfig.as_deref()) else { return Ok(None) };
-        let context = self.cluster_api_context.as_deref().filter(|context| !context.is_empty());
-        let client = Client::from_kubeconfig(path, context).await;
-        let client = client.with_context(|| format!("--cluster-api-kubeconfig {}", path.display()));
-        let client = client?.with_user_agent(component::CONTROLLER_MANAGER);
-        Ok(Some(ClusterApi::new(client)))
+        let path = self.cluster_api_kubeconfig.as_deref();
+        // Compat: an empty path is none.
+        let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else { return Ok(None) };
+        let context = self.cluster_api_context.as_deref();
+        let client = connect("--cluster-api-kubeconfig", path, context).await?;
+        Ok(Some(ClusterApi::new(client.with_user_agent(component::CONTROLLER_MANAGER))))
     }
-}
-
-/// Compat: an empty path is none.
-fn given(path: Option<&Path>) -> Option<&Path> {
-    path.filter(|path| !path.as_os_str().is_empty())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Https, Limits};
-use karmada_controllers::registry::{self, CONTROLLERS};
+use karmada_controllers::registry::{self, CONTROLLERS, Entry};
 use tracing::warn;
 
 use crate::cluster_api::ClusterApiArgs;
@@ -200,11 +200,20 @@ impl Unused {
 
 /// Refuses names that no controller has, and says which ones are still to come.
 pub(crate) fn check_names(list: &[String]) -> anyhow::Result<()> {
+    check_against(list, KNOWN, |_| true)
+}
+
+/// The same for a component that runs some of them: `known` are the original's, `fits` says which of ours.
+pub(crate) fn check_against(
+    list: &[String],
+    known: &[&str],
+    fits: impl Fn(&Entry) -> bool,
+) -> anyhow::Result<()> {
     for word in list.iter().filter(|word| *word != "*") {
         let name = word.strip_prefix('-').unwrap_or(word);
-        let ours = CONTROLLERS.iter().any(|entry| entry.name == name);
-        let known = KNOWN.contains(&name);
-        anyhow::ensure!(ours || known, "no controller {name:?}; there are: {}", KNOWN.join(", "));
+        let ours = CONTROLLERS.iter().any(|entry| entry.name == name && fits(entry));
+        let is_known = ours || known.contains(&name);
+        anyhow::ensure!(is_known, "no controller {name:?}; there are: {}", known.join(", "));
         if !ours && !word.starts_with('-') {
             warn!(controller = name, "this controller is not available yet");
         }
@@ -222,7 +231,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         health_bind_address: args.health_probe_bind_address.clone(),
     };
     let cluster_api = args.cluster_api.connect().await?;
-    let gates = args.component.feature_gates.clone();
+    let gates = args.component.process.feature_gates.clone();
     let (options, controllers) = (options(&args), args.controllers.clone());
     let start = move |manager| {
         let context = Context::start(manager, Arc::new(Https), gates, options);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admission;
+mod agent;
 mod aggregation;
 mod backup;
 mod client_go;

@@ -29,7 +29,7 @@ const LAYERS: &[&[&str]] = &[
         "karmada-runtime",
         "karmada-apiserver",
     ],
-    &["karmada-kube-controllers", "karmada-plane"],
+    &["karmada-kube-controllers", "karmada-registration", "karmada-plane"],
     &["karmada-member-sim", "karmada-controllers", "karmada-scheduler", "karmada-cli"],
     &["karmada-testkit"],
     &["karmada"],

@@ -30,6 +30,9 @@ pub const MULTI_CLUSTER_SERVICE_NAMESPACE: &str = "multiclusterservice.karmada.i
 pub const MULTI_CLUSTER_SERVICE_NAME: &str = "multiclusterservice.karmada.io/name";
 pub const PROVISION_CLUSTER: &str = "endpointslice.karmada.io/provision-cluster";
 
+/// Ours: the object of a Cluster API that a Cluster was joined for: id of the management cluster, namespace, uid.
+pub const CLUSTER_API_ORIGIN: &str = "clusterapi.karmada.io/origin";
+
 pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
 pub const QUERY_FROM_CLUSTER: &str = "resource.karmada.io/query-from-cluster";
 

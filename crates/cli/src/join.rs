@@ -1,12 +1,13 @@
 //! `join`: registers a cluster in Push mode.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use karmada_client::Client;
+use karmada_registration::{self as registration, Access, Join};
 
 use crate::context::{Context, Impersonation, load_kubeconfig, to_config};
 use crate::error::{Error, Result};
-use crate::registration::{self, Access, Join};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "  # Join the cluster 'member1' that a kubeconfig leads to
@@ -80,6 +81,7 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
         provider: args.cluster_provider,
         region: args.cluster_region,
         zones: args.cluster_zones,
+        annotations: BTreeMap::new(),
         dry_run: args.dry_run,
     };
     let waiting = std::sync::Mutex::new(None);
@@ -114,11 +116,7 @@ pub(crate) async fn member(path: &std::path::Path, context: &str) -> Result<(Cli
     let kubeconfig = load_kubeconfig(Some(path)).map_err(unusable)?;
     let kubeconfig = kubeconfig.ok_or_else(|| unusable("it is empty".into()))?;
     let config = to_config(kubeconfig, Some(context)).await.map_err(unusable)?;
-    let access = Access {
-        endpoint: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
-        insecure: config.accept_invalid_certs,
-        proxy_url: config.proxy_url.as_ref().map(ToString::to_string).unwrap_or_default(),
-    };
+    let access = Access::of(&config);
     let client = Client::from_config(config)?.with_user_agent("karmadactl");
     Ok((client, access))
 }

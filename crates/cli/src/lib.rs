@@ -40,7 +40,6 @@ mod pods;
 mod progress;
 mod promote;
 mod raw;
-pub mod registration;
 mod resources;
 mod scope;
 mod streams;

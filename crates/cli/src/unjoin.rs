@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use karmada_client::ListOptions;
+use karmada_registration::{self as registration, Unjoin};
 
 use crate::context::{Context, clusters};
 use crate::error::Result;
 use crate::globals::parse_duration;
 use crate::join::{member, one_name};
 use crate::output;
-use crate::registration::{self, Unjoin};
 use crate::suggest::did_you_mean;
 
 pub(crate) const EXAMPLES: &str = "  # Remove the cluster 'member1' from the control plane

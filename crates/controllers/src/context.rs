@@ -6,12 +6,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_api::cluster::{Cluster, ClusterSyncMode};
 use karmada_api::features::{Gate, Gates};
 use karmada_api::placing::Placer;
 use karmada_api::policy::PurgeMode;
 use karmada_interpreter::Interpreter;
 use karmada_runtime::{Controller, Manager, RateLimit};
 
+use crate::cluster_api::ClusterApi;
 use crate::explain::Explainers;
 use crate::interpretation::WebhookCaller;
 use crate::members::{Dial, Limits, Members};
@@ -21,6 +23,9 @@ use crate::services::collection::Collection;
 /// What can be set by flags, with upstream's defaults.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// `--cluster-name` of an agent: the one cluster it works for. Nothing for the controller manager, which
+    /// works for all that have no agent.
+    pub agent_of: Option<String>,
     /// `--cluster-status-update-frequency`
     pub cluster_status_update_frequency: Duration,
     /// `--cluster-success-threshold`
@@ -70,6 +75,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            agent_of: None,
             cluster_status_update_frequency: Duration::from_secs(10),
             cluster_success_threshold: Duration::from_secs(30),
             cluster_failure_threshold: Duration::from_secs(30),
@@ -123,6 +129,17 @@ impl Default for AutoscalerOptions {
     }
 }
 
+impl Options {
+    /// Whether a cluster is looked after from here.
+    pub(crate) fn serves(&self, cluster: &Cluster) -> bool {
+        let is_pull = cluster.spec.sync_mode == ClusterSyncMode::Pull;
+        match &self.agent_of {
+            None => !is_pull,
+            Some(own) => is_pull && cluster.metadata.name == *own,
+        }
+    }
+}
+
 /// What the controllers work with. Clones share it.
 #[derive(Clone)]
 pub struct Context {
@@ -137,6 +154,8 @@ pub struct Context {
     pub(crate) collection: Collection,
     /// The scheduler, if it runs in this process.
     pub(crate) placer: Option<Arc<dyn Placer>>,
+    /// Whose clusters are joined by themselves.
+    pub(crate) cluster_api: Option<ClusterApi>,
     /// Everybody who can say why things are as they are.
     pub explainers: Explainers,
 }
@@ -160,6 +179,7 @@ impl Context {
             lanes: Lanes::default(),
             collection: Collection::default(),
             placer: None,
+            cluster_api: None,
         }
     }
 
@@ -174,6 +194,12 @@ impl Context {
     /// Lets bindings be made with their placement, by a scheduler of this process.
     pub fn with_placer(mut self, placer: Arc<dyn Placer>) -> Self {
         self.placer = Some(placer);
+        self
+    }
+
+    /// Lets the clusters of a Cluster API be joined by themselves.
+    pub fn with_cluster_api(mut self, cluster_api: Option<ClusterApi>) -> Self {
+        self.cluster_api = cluster_api;
         self
     }
 }

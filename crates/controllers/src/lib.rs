@@ -12,10 +12,14 @@
 //! | `rebalance` | workloads are placed anew when somebody asks |
 //! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
+//! | [`cluster_api`] | what a Cluster API has provisioned is joined |
+//! | [`agent`] | the same for one cluster, from inside it |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
+pub mod agent;
 mod autoscaling;
 mod cluster;
+pub mod cluster_api;
 pub mod context;
 pub mod explain;
 mod failover;

@@ -1,11 +1,10 @@
 //! The table of controllers: names as `karmada-controller-manager --controllers` spells them, how
 //! to start each, and whether it runs unless told otherwise.
 
-use crate::cluster;
 use crate::context::Context;
 use crate::{
-    autoscaling, failover, interpretation, propagation, quota, rebalance, replicas_sync,
-    scale_target, services, status,
+    autoscaling, cluster, cluster_api, failover, interpretation, propagation, quota, rebalance,
+    replicas_sync, scale_target, services, status,
 };
 
 /// One controller.
@@ -63,14 +62,18 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),
     Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },
+    always("clusterApiDetector", cluster_api::start),
     always("detector", propagation::detector::start),
     always("dependenciesDistributor", propagation::dependencies::start),
 ];
 
 /// Starts the controllers that `list` leaves on. The list is that of `--controllers`: `*` stands
-/// for the defaults, `name` turns one on, `-name` turns one off, the first word wins.
+/// for the defaults, `name` turns one on, `-name` turns one off, the first word wins. An agent starts those
+/// that are marked for it.
 pub fn start(context: &Context, list: &[String]) {
-    for entry in CONTROLLERS.iter().filter(|entry| is_enabled(entry, list)) {
+    let is_agent = context.options.agent_of.is_some();
+    let fits = |entry: &&Entry| is_enabled(entry, list) && (entry.on_in_agent || !is_agent);
+    for entry in CONTROLLERS.iter().filter(fits) {
         tracing::debug!(controller = entry.name, "starting");
         (entry.start)(context);
     }

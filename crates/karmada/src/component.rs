@@ -1,7 +1,7 @@
 //! What the separate components have in common: how they reach the API server, that one of several
 //! replicas leads, where they answer for their health, and flags that change nothing here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,6 +11,7 @@ use karmada_client::Client;
 use karmada_runtime::{
     Clock, Elector, Health, LeaseConfig, Manager, Metrics, RateLimit, Shutdown, serve,
 };
+use kube::config::Kubeconfig;
 use tokio::net::TcpListener;
 use tracing::warn;
 
@@ -20,7 +21,7 @@ use crate::version;
 /// How long controllers may take to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Flags of every component. Those of leader election have defaults of the component's own.
+/// Flags of every component that works for the control plane alone.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ComponentArgs {
     /// How the API server is reached; unless given, as kubectl would, or as the pod's service account
@@ -29,6 +30,13 @@ pub(crate) struct ComponentArgs {
     /// The address of the API server, instead of the one in the kubeconfig
     #[arg(long, requires = "kubeconfig")]
     master: Option<String>,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+}
+
+/// Flags of every component, however it reaches the control plane.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ProcessArgs {
     /// Switches features, as in `Failover=true,AllAlpha=false`
     #[arg(long, default_value = "", hide_default_value = true, value_parser = parse_gates)]
     pub(crate) feature_gates: Gates,
@@ -213,8 +221,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl ComponentArgs {
-    /// Runs a component until the process is asked to end: answers for its health at once, and
-    /// calls `start` when it leads.
+    /// Runs a component as [`ProcessArgs::run`] does.
     pub(crate) async fn run(
         &self,
         component: Component,
@@ -225,7 +232,21 @@ impl ComponentArgs {
             (Some(path), None) => Client::from_kubeconfig(path, None).await,
             (None, _) => Client::infer().await,
         };
-        let client = client.context("reach the API server")?.with_user_agent(component.name);
+        let client = client.context("reach the API server")?;
+        self.process.run(component, client, start).await
+    }
+}
+
+impl ProcessArgs {
+    /// Runs a component until the process is asked to end: answers for its health at once, and
+    /// calls `start` when it leads.
+    pub(crate) async fn run(
+        &self,
+        component: Component,
+        client: Client,
+        start: impl FnOnce(Manager) + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let client = client.with_user_agent(component.name);
         let (shutdown, metrics, health) = (Shutdown::new(), Metrics::default(), Health::new());
         version::register(&metrics, &self.feature_gates);
         let addresses = [&*component.health_bind_address, &*self.metrics_bind_address];
@@ -281,6 +302,27 @@ impl ComponentArgs {
         };
         elector.run(shutdown, lead).await;
     }
+}
+
+/// The way to a server by a kubeconfig that a flag names, in the context given or its current one.
+pub(crate) async fn connect(
+    flag: &str,
+    path: &Path,
+    context: Option<&str>,
+) -> anyhow::Result<Client> {
+    let named = || format!("{flag} {}", path.display());
+    let kubeconfig = Kubeconfig::read_from(path).with_context(named)?;
+    let context = context.filter(|context| !context.is_empty());
+    if let Some(wanted) = context {
+        let known: Vec<&str> = kubeconfig.contexts.iter().map(|known| &*known.name).collect();
+        anyhow::ensure!(
+            known.contains(&wanted),
+            "{}: there is no context {wanted:?} in it; there are: {}",
+            named(),
+            known.join(", ")
+        );
+    }
+    Client::from_kubeconfig_value(kubeconfig, context).await.with_context(named)
 }
 
 /// The name of the machine, as the leader is known by.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Https, Limits};
-use karmada_controllers::registry::{self, CONTROLLERS};
+use karmada_controllers::registry::{self, CONTROLLERS, Entry};
 use tracing::warn;
 
 use crate::autoscaler::AutoscalerArgs;
+use crate::cluster_api::ClusterApiArgs;
 use crate::component::{
     CommonUnused, Component, ComponentArgs, RateLimitArgs, duration, tell_unused,
 };
@@ -101,6 +102,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     autoscaler: AutoscalerArgs,
     #[command(flatten)]
+    cluster_api: ClusterApiArgs,
+    #[command(flatten)]
     rate_limit: RateLimitArgs,
     #[command(flatten)]
     unused: Unused,
@@ -138,12 +141,6 @@ struct Unused {
     /// No effect: --concurrent-resourcebinding-syncs counts for all controllers
     #[arg(long)]
     concurrent_dependent_resource_syncs: Option<usize>,
-    /// No effect yet: clusters of the Cluster API are not found by themselves
-    #[arg(long)]
-    cluster_api_kubeconfig: Option<String>,
-    /// No effect yet: clusters of the Cluster API are not found by themselves
-    #[arg(long)]
-    cluster_api_context: Option<String>,
     /// No effect, as in the original: stabilization is what delays
     #[arg(long)]
     horizontal_pod_autoscaler_upscale_delay: Option<String>,
@@ -155,7 +152,6 @@ struct Unused {
 impl Unused {
     fn tell(&self) {
         let workers = "--concurrent-resourcebinding-syncs counts for all controllers";
-        let coming = "not available yet";
         tell_unused(&[
             (
                 "--resync-period",
@@ -163,8 +159,6 @@ impl Unused {
                 "nothing has to be read again without a reason",
             ),
             ("--concurrent-*-syncs", self.counts_workers(), workers),
-            ("--cluster-api-kubeconfig", self.cluster_api_kubeconfig.is_some(), coming),
-            ("--cluster-api-context", self.cluster_api_context.is_some(), coming),
             (
                 "--horizontal-pod-autoscaler-{up,down}scale-delay",
                 self.delays_scaling(),
@@ -192,11 +186,20 @@ impl Unused {
 
 /// Refuses names that no controller has, and says which ones are still to come.
 pub(crate) fn check_names(list: &[String]) -> anyhow::Result<()> {
+    check_against(list, KNOWN, |_| true)
+}
+
+/// The same for a component that runs some of them: `known` are the original's, `fits` says which of ours.
+pub(crate) fn check_against(
+    list: &[String],
+    known: &[&str],
+    fits: impl Fn(&Entry) -> bool,
+) -> anyhow::Result<()> {
     for word in list.iter().filter(|word| *word != "*") {
         let name = word.strip_prefix('-').unwrap_or(word);
-        let ours = CONTROLLERS.iter().any(|entry| entry.name == name);
-        let known = KNOWN.contains(&name);
-        anyhow::ensure!(ours || known, "no controller {name:?}; there are: {}", KNOWN.join(", "));
+        let ours = CONTROLLERS.iter().any(|entry| entry.name == name && fits(entry));
+        let is_known = ours || known.contains(&name);
+        anyhow::ensure!(is_known, "no controller {name:?}; there are: {}", known.join(", "));
         if !ours && !word.starts_with('-') {
             warn!(controller = name, "this controller is not available yet");
         }
@@ -213,10 +216,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         lease: "karmada-controller-manager".to_owned(),
         health_bind_address: args.health_probe_bind_address.clone(),
     };
-    let gates = args.component.feature_gates.clone();
+    let cluster_api = args.cluster_api.connect().await?;
+    let gates = args.component.process.feature_gates.clone();
     let (options, controllers) = (options(&args), args.controllers.clone());
     let start = move |manager| {
         let context = Context::start(manager, Arc::new(Https), gates, options);
+        let context = context.with_cluster_api(cluster_api);
         registry::start(&context, &controllers);
     };
     args.component.run(component, start).await
@@ -274,7 +279,8 @@ mod tests {
         let line = "--controllers=*,-remedy,namespace --skipped-propagating-namespaces=a,b \
             --enable-cluster-resource-modeling=false --enable-no-execute-taint-eviction=true \
             --cluster-api-qps=100 --horizontal-pod-autoscaler-sync-period=1m \
-            --horizontal-pod-autoscaler-upscale-delay=3m0s --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9";
+            --horizontal-pod-autoscaler-upscale-delay=3m0s --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9 \
+            --cluster-api-kubeconfig=/etc/karmada/capi.config --cluster-api-context=";
         let args = parse(line).unwrap();
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
         assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);

@@ -1,10 +1,12 @@
 //! One binary, many programs: argv[0] or the subcommand picks the component.
 
+mod agent;
 mod aggregated_apiserver;
 mod apiserver;
 mod audit;
 mod autoscaler;
 mod backup;
+mod cluster_api;
 mod cluster_proxy;
 mod component;
 mod control;
@@ -74,6 +76,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Registers the cluster it runs in, and works for it in place of the control plane (pull mode).
+    Agent(Box<agent::Args>),
     /// Serves clusters behind any API server.
     AggregatedApiserver(Box<aggregated_apiserver::Args>),
     /// Runs Karmada's controllers against any API server.
@@ -129,6 +133,7 @@ fn run() -> anyhow::Result<()> {
             Command::Ctl { arguments } => std::process::exit(
                 karmada_cli::run(karmada_cli::Program::Karmadactl, arguments).await,
             ),
+            Command::Agent(args) => agent::run(*args).await,
             Command::AggregatedApiserver(args) => aggregated_apiserver::run(*args).await,
             Command::ControllerManager(args) => controller_manager::run(*args).await,
             Command::Scheduler(args) => scheduler::run(*args).await,

@@ -13,10 +13,10 @@ use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apiserver::pki::write_private;
-use karmada_cli::registration::{self, Access, Join};
 use karmada_client::Client;
 use karmada_controllers::members::{self, Dial};
 use karmada_member_sim::{AddressPool, Config, Nodes, Sim, Timeline};
+use karmada_registration::{self as registration, Access, Join};
 use karmada_store::Embedded;
 
 use crate::cluster_proxy::Shortcut;

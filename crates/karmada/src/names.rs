@@ -6,6 +6,7 @@ use std::path::Path;
 
 /// The name of the program and the subcommand it stands for.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("karmada-agent", "agent"),
     ("karmada-aggregated-apiserver", "aggregated-apiserver"),
     ("karmada-apiserver", "apiserver"),
     ("karmada-controller-manager", "controller-manager"),

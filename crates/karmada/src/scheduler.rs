@@ -100,7 +100,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         rate_limit: args.rate_limit.limit(),
         ..Options::default()
     };
-    let gates = args.component.feature_gates.clone();
+    let gates = args.component.process.feature_gates.clone();
     let start = move |manager| drop(karmada_scheduler::start(&manager, options, &gates));
     args.component.run(component, start).await
 }

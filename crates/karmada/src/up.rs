@@ -10,12 +10,14 @@ use karmada_api::features::{Gate, Gates};
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::{Handle, Role};
 use karmada_client::Client;
+use karmada_controllers::cluster_api::ClusterApi;
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Dial, Limits};
 use karmada_controllers::registry;
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 
 use crate::apiserver::{Serving, ServingArgs, Setup};
+use crate::cluster_api::ClusterApiArgs;
 use crate::cluster_proxy;
 use crate::controller_manager::check_names;
 use crate::eviction::EvictionArgs;
@@ -55,6 +57,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     eviction: EvictionArgs,
     #[command(flatten)]
+    cluster_api: ClusterApiArgs,
+    #[command(flatten)]
     members: MemberArgs,
     #[command(flatten)]
     serving: ServingArgs,
@@ -79,6 +83,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let began = Instant::now();
     let args = if args.failover { args.with_failover() } else { args };
     check_names(&args.controllers)?;
+    let cluster_api = args.cluster_api.connect().await?;
     let data_dir = match args.data_dir.clone() {
         Some(data_dir) => data_dir,
         None => default_data_dir().context("find the user's data directory; give --data-dir")?,
@@ -116,6 +121,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         controllers: args.controllers.clone(),
         eviction: args.eviction.clone(),
         dial: members.dial(),
+        cluster_api,
     };
     explain::refuse(&plane.server);
     serving.lead("karmada-control-plane", move |leading| plane.start(leading));
@@ -160,6 +166,7 @@ struct Controllers {
     /// What `/metrics` shows: the numbers of those who run at present.
     metrics: Arc<ArcSwap<Metrics>>,
     dial: Arc<dyn Dial>,
+    cluster_api: Option<ClusterApi>,
 }
 
 impl Controllers {
@@ -183,7 +190,9 @@ impl Controllers {
         let member_limits = Limits { qps: 1000.0, burst: 2000.0, ..Limits::default() };
         let options = self.eviction.set(Options { member_limits, ..Options::default() });
         let context = Context::start(manager, self.dial.clone(), self.gates.clone(), options);
-        let context = context.with_placer(Arc::new(scheduler.clone()));
+        let context = context
+            .with_placer(Arc::new(scheduler.clone()))
+            .with_cluster_api(self.cluster_api.clone());
         registry::start(&context, &self.controllers);
         explain::serve(&self.server, &context.explainers, scheduler);
     }

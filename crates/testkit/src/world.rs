@@ -12,10 +12,11 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apiserver::Server;
-use karmada_cli::registration::{self, Access, Join, Unjoin};
+use karmada_apiserver::auth::Identity;
 use karmada_client::{Client, Discovery};
 use karmada_controllers::members::Shortcut;
 use karmada_member_sim::{Config, Nodes, Sim};
+use karmada_registration::{self as registration, Access, Join, Unjoin};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::{Memory, Store as _};
 
@@ -308,9 +309,14 @@ impl World {
         self.join(name, nodes).await;
     }
 
+    /// Starts a cluster that is no member yet.
+    pub async fn found(&mut self, name: &str, nodes: Nodes) {
+        self.start_member(name, nodes, Memory::new()).await;
+    }
+
     /// Starts a member and joins it.
     pub async fn join(&mut self, name: &str, nodes: Nodes) {
-        self.start_member(name, nodes, Memory::new()).await;
+        self.found(name, nodes).await;
         let sim = self.known[name].sim.clone();
         let access = Access { endpoint: sim.endpoint().to_owned(), ..Access::default() };
         let (inside, join) = (sim.client(), Join::named(name));
@@ -374,6 +380,12 @@ impl World {
                 tokio::time::sleep(LOOK).await;
             }
         }
+    }
+
+    /// Somebody at the control plane who may do what roles say.
+    pub fn client_of(&self, user: &str, group: &str) -> Client {
+        let identity = Identity::new(user, [group, "system:authenticated"]);
+        Client::beside(self.server.handle().acting_as(identity))
     }
 
     /// An object of the control plane: `pods`, `deployments.apps`, `works.v1alpha1.work.karmada.io`.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it keeps true |
 //! |---|---|
+//! | [`lease`] | the agent of a Pull cluster shows that it lives |
 //! | [`lifecycle`] | execution namespace, finalizer, taints by condition, removal |
 //! | [`monitor`] | a Pull cluster whose agent fell silent is Unknown |
 //! | [`remedy`] | the actions that Remedies ask for |
@@ -10,6 +11,7 @@
 
 mod capacity;
 mod health;
+mod lease;
 pub(crate) mod lifecycle;
 mod metrics;
 mod modeling;

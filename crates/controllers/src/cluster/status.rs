@@ -1,12 +1,12 @@
-//! Looks at every Push cluster: is it healthy, which version and APIs has it, what can its nodes
-//! take. Each cluster has a lane of its own, so that a slow one delays no other.
+//! Looks at every Push cluster, or as an agent at its own: is it healthy, which version and APIs has it, what
+//! can its nodes take. Each cluster has a lane of its own, so that a slow one delays no other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use karmada_api::cluster::{APIEnablement, APIResource, Cluster, ClusterStatus, ClusterSyncMode};
+use karmada_api::cluster::{APIEnablement, APIResource, Cluster, ClusterStatus};
 use karmada_api::conditions::cluster::{COMPLETE_API_ENABLEMENTS, READY, reason};
 use karmada_api::features::Gate;
 use karmada_api::finalizers;
@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use super::capacity::Capacity;
 use super::health::{self, Dampener, Health};
+use super::lease;
 use super::metrics::ClusterMetrics;
 use crate::context::Context;
 use crate::members::{Member, MemberChange, Unreachable};
@@ -71,7 +72,7 @@ pub(crate) fn start(context: &Context) {
         }
         let Some(clusters) = known.upgrade() else { return };
         let lane = Lane { wake: Arc::default(), shutdown: own.shutdown.child() };
-        let watch = Watch::new(&own, clusters, name, metrics.clone());
+        let watch = Watch::new(&own, clusters, name, metrics.clone(), lane.shutdown.clone());
         let work = watch.run(lane.wake.clone());
         // A cluster is looked at by one task for as long as it is joined.
         lane.shutdown.spawn_until(work);
@@ -128,6 +129,9 @@ struct Watch {
     apis: Option<(Edition, Apis)>,
     backoff: Backoff,
     metrics: ClusterMetrics,
+    /// Whether the lease of the agent is renewed already.
+    is_leased: bool,
+    shutdown: Shutdown,
 }
 
 impl Watch {
@@ -136,6 +140,7 @@ impl Watch {
         clusters: Arc<Informer>,
         name: &str,
         metrics: ClusterMetrics,
+        shutdown: Shutdown,
     ) -> Self {
         let longest = context.options.cluster_status_update_frequency;
         Self {
@@ -147,6 +152,8 @@ impl Watch {
             apis: None,
             backoff: Backoff::new(PAUSE, longest, name),
             metrics,
+            is_leased: false,
+            shutdown,
         }
     }
 
@@ -181,12 +188,13 @@ impl Watch {
             return Ok(None);
         };
         let Ok(cluster) = object.typed::<Cluster>() else { return Ok(None) };
-        let is_ours =
-            cluster.spec.sync_mode == ClusterSyncMode::Push && cluster.spec.secret_ref.is_some();
+        let options = &self.context.options;
+        let is_reachable = options.agent_of.is_some() || cluster.spec.secret_ref.is_some();
+        let is_ours = options.serves(&cluster) && is_reachable;
         if !is_ours || !object.meta().finalizers.iter().any(|f| f == finalizers::CLUSTER) {
             return Ok(None);
         }
-        let period = self.context.options.cluster_status_update_frequency;
+        let period = options.cluster_status_update_frequency;
         let member = match self.context.members.get(&self.name) {
             Ok(member) => member,
             // It is looked at as soon as it is known.
@@ -205,6 +213,13 @@ impl Watch {
         if health != Health::Ready || !ready.is_true() {
             self.write(&object, vec![ready], None).await?;
             return Ok(Some(period));
+        }
+        // An agent that once found its cluster well goes on to show that it lives, however the cluster fares.
+        if self.context.options.agent_of.is_some() && !std::mem::replace(&mut self.is_leased, true)
+        {
+            let renewing =
+                lease::renew(self.context.clone(), self.clusters.clone(), self.name.clone());
+            self.shutdown.spawn_until(renewing);
         }
         let (status, complete) = self.collect(&cluster, member).await?;
         self.write(&object, vec![complete, ready], Some(status)).await?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::meta::Kind as _;
+use karmada_api::names::component;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_client::tunnel::TunnelError;
@@ -17,17 +18,25 @@ use karmada_runtime::{Change, Informer, Informers, Manager, ObjectKey, Shutdown}
 use karmada_signal::Follow;
 use parking_lot::Mutex;
 
+pub(crate) use dial::field as secret_field;
 pub use dial::{Https, Shortcut};
 pub use warden::Limits;
-
-/// Members record it as the manager of what is written to them.
-const USER_AGENT: &str = "karmada-controller-manager";
 
 /// Makes the connection to a member. Over HTTPS in production; a simulated member is called in
 /// process, through faults that tests switch on.
 pub trait Dial: Send + Sync + 'static {
     /// `secret` is the Secret that `spec.secretRef` names, if it is there.
     fn dial(&self, cluster: &Cluster, secret: Option<&Value>) -> Result<Client, DialError>;
+
+    /// Whether it needs the Secrets that Clusters name.
+    fn needs_secrets(&self) -> bool {
+        true
+    }
+
+    /// The program that calls. Members record it as the manager of what is written to them.
+    fn program(&self) -> &'static str {
+        component::CONTROLLER_MANAGER
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +130,18 @@ impl Members {
         });
         let clusters =
             manager.informers.all(&Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL));
+        if !members.inner.dial.needs_secrets() {
+            let own = members.clone();
+            manager.keep(clusters.subscribe(move |change| match change {
+                Change::Applied { new, .. } => {
+                    if let Ok(cluster) = new.typed::<Cluster>() {
+                        own.connect(&cluster, None);
+                    }
+                }
+                Change::Deleted(cluster) => own.leave(cluster.name()),
+            }));
+            return members;
+        }
         let secrets = manager.informers.all(&Gvr::new("", "v1", "secrets"));
         let (own, known_secrets) = (members.clone(), secrets.clone());
         manager.keep(clusters.subscribe(move |change| match change {
@@ -203,7 +224,7 @@ impl Members {
                 let shutdown = self.inner.shutdown.child();
                 let limits = self.inner.limits.clone();
                 let (client, warden) = warden::guard(client, &name, limits);
-                let client = client.with_user_agent(USER_AGENT);
+                let client = client.with_user_agent(self.inner.dial.program());
                 self.tell_returns(&name, warden.returns(), &shutdown);
                 Arc::new(Member {
                     name: name.clone(),

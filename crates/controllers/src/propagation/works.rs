@@ -85,6 +85,15 @@ pub(crate) async fn send(
     }
 }
 
+/// The same without a patch: an agent with the rights of the original may not patch Works. A status that is written
+/// meanwhile is a lost race then.
+pub(crate) async fn send_whole(client: &Client, change: WorkChange) -> Result<bool, WriteError> {
+    let WorkChange::Update(updated) = change else { return send(client, None, change).await };
+    let api = client.api(&gvr()).namespaced(&updated.metadata.namespace);
+    api.update(&to_value(&updated)?).await?;
+    Ok(true)
+}
+
 /// Deletes a Work. Returns whether it had to be asked for.
 pub(crate) async fn delete(client: &Client, work: &Object) -> karmada_client::Result<bool> {
     if work.is_being_deleted() {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use karmada_api::cluster::{Cluster, ClusterSyncMode};
+use karmada_api::cluster::Cluster;
 use karmada_api::features::Gate;
 use karmada_api::meta::find_condition;
 use karmada_api::multicluster::ServiceExport;
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use super::{
     AGAIN, BY_PLACE, Role, collected_key, gvr, named_service, place, role_of, works_of_services,
 };
-use crate::context::Context;
+use crate::context::{Context, Options};
 use crate::members::{Member, MemberChange};
 use crate::propagation::works;
 
@@ -81,6 +81,7 @@ impl Collection {
         let controller = context.controller(NAME).workers(WORKERS);
         let running = Arc::new(Running {
             client: context.client.clone(),
+            options: context.options.clone(),
             works: works_of_services(context),
             clusters: context.informers.all(&gvr::<Cluster>()),
             switches: self.switches.clone(),
@@ -118,6 +119,7 @@ impl fmt::Display for SliceKey {
 
 struct Running {
     client: Client,
+    options: Arc<Options>,
     works: Arc<Informer>,
     clusters: Arc<Informer>,
     switches: Arc<Switches>,
@@ -163,7 +165,7 @@ async fn reconcile(key: SliceKey, running: Arc<Running>) -> Result<Action, Error
     let claims = running.claims(&key.cluster, site.as_deref(), service.as_ref());
     match slices::collect(&key.cluster, slice, &claims, work.as_ref()) {
         slices::Collection::Keep(change) => {
-            match works::send(&running.client, work.as_ref(), change).await {
+            match works::send_whole(&running.client, change).await {
                 Err(error) if error.is_lost_race() => return Ok(Action::Requeue(AGAIN)),
                 sent => drop(sent?),
             }
@@ -191,8 +193,7 @@ impl Running {
     fn works_for(&self, cluster: &str) -> bool {
         let cluster = self.clusters.cache().get(&ObjectKey::cluster(cluster));
         let cluster = cluster.and_then(|cluster| cluster.typed::<Cluster>().ok());
-        // An agent works for the others.
-        cluster.is_some_and(|cluster| cluster.spec.sync_mode != ClusterSyncMode::Pull)
+        cluster.is_some_and(|cluster| self.options.serves(&cluster))
     }
 
     fn site(&self, cluster: &str) -> Option<Arc<Site>> {

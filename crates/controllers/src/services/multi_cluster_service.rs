@@ -400,7 +400,7 @@ impl Ctx {
             self.edited.lock().remove(key);
             return Ok(true);
         };
-        let existing = object.typed::<ResourceBinding>()?;
+        let existing = object.typed_for_now::<ResourceBinding>()?;
         let Some(mut updated) = services::update_binding(&existing, &desired)? else {
             return Ok(false);
         };

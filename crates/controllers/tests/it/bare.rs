@@ -21,6 +21,7 @@ use karmada_apiserver::auth::token::{self, SigningKey, TokenIssuer};
 use karmada_apiserver::pki::certificate::Authority;
 use karmada_apiserver::{Config, Role, Server, Trust};
 use karmada_client::{Api, Client, DeleteOptions, Discovery, ListOptions};
+use karmada_controllers::cluster_api::ClusterApi;
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Dial, DialError};
 use karmada_controllers::registry;
@@ -161,6 +162,7 @@ pub(crate) struct Setup {
     pub(crate) dial: Arc<dyn Dial>,
     /// As `--controllers` has it.
     pub(crate) controllers: Vec<String>,
+    pub(crate) cluster_api: Option<ClusterApi>,
 }
 
 impl Default for Setup {
@@ -170,6 +172,7 @@ impl Default for Setup {
             options: Options::default(),
             dial: Arc::new(Nowhere),
             controllers: vec!["none".to_owned()],
+            cluster_api: None,
         }
     }
 }
@@ -180,7 +183,7 @@ pub(crate) struct Plane {
     discovery: Discovery,
     server: Server,
     shutdown: Shutdown,
-    setup: Setup,
+    pub(crate) setup: Setup,
     controllers: Option<Shutdown>,
 }
 
@@ -267,6 +270,7 @@ impl Plane {
         let gates = Gates::parse(self.setup.gates).unwrap();
         let context =
             Context::start(manager, self.setup.dial.clone(), gates, self.setup.options.clone());
+        let context = context.with_cluster_api(self.setup.cluster_api.clone());
         registry::start(&context, &self.setup.controllers);
         self.controllers = Some(shutdown);
     }

@@ -5,6 +5,7 @@
 mod autoscaling;
 mod bare;
 mod claims;
+mod cluster_api;
 mod conflicts;
 mod delivery;
 mod dependencies;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apiserver::auth::Identity;
-use karmada_cli::registration::{Access, Join, Unjoin, join, unjoin};
 use karmada_member_sim::Sim;
+use karmada_registration::{Access, Join, Unjoin, join, unjoin};
 
 use super::{Args, print, row};
 use crate::plane::Plane;

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admission;
+mod agent;
 mod aggregation;
 mod backup;
 mod client_go;
+mod cluster_api;
 mod crds;
 mod docs;
 mod ecosystem;

@@ -274,11 +274,21 @@ pub struct Informers {
     running: Arc<Mutex<BTreeMap<InformerSpec, Arc<Informer>>>>,
     shutdown: Shutdown,
     wary: bool,
+    /// What `all` stands for, where that is not everything.
+    narrow: Option<Arc<Narrow>>,
 }
+
+type Narrow = dyn Fn(Gvr) -> InformerSpec + Send + Sync;
 
 impl Informers {
     pub fn new(client: Client, shutdown: Shutdown) -> Self {
-        Self { client, running: Arc::default(), shutdown, wary: false }
+        Self { client, running: Arc::default(), shutdown, wary: false, narrow: None }
+    }
+
+    /// For those whom only a part concerns: what they call all objects of a resource is what the function
+    /// makes of it.
+    pub fn narrowed(self, narrow: impl Fn(Gvr) -> InformerSpec + Send + Sync + 'static) -> Self {
+        Self { narrow: Some(Arc::new(narrow)), ..self }
     }
 
     /// For servers of others: whenever a watch of one ends, everything is read again, since it may
@@ -315,7 +325,11 @@ impl Informers {
 
     /// Follows all objects of a resource.
     pub fn all(&self, gvr: &Gvr) -> Arc<Informer> {
-        self.get(InformerSpec::all(gvr.clone()))
+        let gvr = gvr.clone();
+        self.get(match &self.narrow {
+            Some(narrow) => narrow(gvr),
+            None => InformerSpec::all(gvr),
+        })
     }
 
     /// Stops an informer, for a resource that is no longer served. Its cache stays as it is.

@@ -5,8 +5,8 @@ use karmada_api::{finalizers, labels, taints};
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_cli::registration::Unjoin;
 use karmada_client::DeleteOptions;
+use karmada_registration::Unjoin;
 use karmada_testkit::{Options, World, gvr};
 
 use crate::pieces::*;
@@ -224,7 +224,7 @@ async fn a_cluster_goes_with_everything_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_let_go_is_joined_again_at_once() {
-    use karmada_cli::registration::{Access, Join, join, unjoin};
+    use karmada_registration::{Access, Join, join, unjoin};
     let world = World::of(6, 1).await;
     let inside = world.member("m1").client();
     let maps = inside.api(&Gvr::new("", "v1", "configmaps")).namespaced("karmada-cluster");
@@ -251,7 +251,7 @@ async fn a_cluster_that_was_let_go_is_joined_again_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_cluster_is_not_joined_twice() {
-    use karmada_cli::registration::{Access, Join, join};
+    use karmada_registration::{Access, Join, join};
     let world = World::of(8, 1).await;
     let id = world.cluster("m1").await.unwrap().spec.id;
     let access = Access { endpoint: "https://m1.invalid".to_owned(), ..Access::default() };

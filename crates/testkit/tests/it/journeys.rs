@@ -2,7 +2,7 @@
 
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_cli::registration::Unjoin;
+use karmada_registration::Unjoin;
 use karmada_testkit::{Options, World, gvr};
 
 use crate::pieces::*;

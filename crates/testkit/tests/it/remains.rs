@@ -1,7 +1,7 @@
 //! What is over leaves nothing behind: neither a world nor a member that left.
 
 use karmada_api::features::Gates;
-use karmada_cli::registration::Unjoin;
+use karmada_registration::Unjoin;
 use karmada_testkit::{Options, World};
 
 use crate::pieces::*;

@@ -4,10 +4,11 @@ use karmada_api::features::Gates;
 use karmada_api::{annotations, finalizers, labels, names};
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::{Value, json};
-use karmada_cli::registration::Unjoin;
 use karmada_client::ListOptions;
+use karmada_registration::Unjoin;
 use karmada_testkit::{Options, World, gvr};
 
+use crate::agent;
 use crate::pieces::*;
 
 const SERVICES: &str = "multiclusterservices.v1alpha1.networking.karmada.io";
@@ -454,21 +455,19 @@ spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}
 const EXPORTS: &str = "serviceexports.v1alpha1.multicluster.x-k8s.io";
 const IMPORTS: &str = "serviceimports.v1alpha1.multicluster.x-k8s.io";
 
-/// A service with two pods in m1, exported there and imported by m2.
-async fn export(world: &World) {
-    copy_definition(world, "serviceexports.multicluster.x-k8s.io", &["m1"]).await;
-    copy_definition(world, "serviceimports.multicluster.x-k8s.io", &["m2"]).await;
-    deploy(world, "m1").await;
+/// A service with two pods in one cluster, exported there and imported by another.
+async fn export(world: &World, from: &str, to: &str) {
+    copy_definition(world, "serviceexports.multicluster.x-k8s.io", &[from]).await;
+    copy_definition(world, "serviceimports.multicluster.x-k8s.io", &[to]).await;
+    deploy(world, from).await;
     let api = "multicluster.x-k8s.io/v1alpha1";
-    let (on_m1, on_m2) = (
-        "placement: {clusterAffinity: {clusterNames: [m1]}}",
-        "placement: {clusterAffinity: {clusterNames: [m2]}}",
-    );
-    world.apply(&policy("service", ("v1", "Service", "web"), on_m1)).await;
+    let on =
+        |cluster: &str| format!("placement: {{clusterAffinity: {{clusterNames: [{cluster}]}}}}");
+    world.apply(&policy("service", ("v1", "Service", "web"), &on(from))).await;
     world.apply(EXPORT).await;
-    world.apply(&policy("export", (api, "ServiceExport", "web"), on_m1)).await;
+    world.apply(&policy("export", (api, "ServiceExport", "web"), &on(from))).await;
     world.apply(IMPORT).await;
-    world.apply(&policy("import", (api, "ServiceImport", "web"), on_m2)).await;
+    world.apply(&policy("import", (api, "ServiceImport", "web"), &on(to))).await;
 }
 
 /// The ready addresses of the service that stands for the import, in a member.
@@ -481,10 +480,10 @@ async fn imported(world: &World, member: &str) -> Vec<String> {
     addresses(slices.iter())
 }
 
-async fn eventually_imported(world: &World, count: usize) {
-    let what = format!("m2 has {count} addresses of m1");
+async fn eventually_imported(world: &World, (from, to): (&str, &str), count: usize) {
+    let what = format!("{to} has {count} addresses of {from}");
     let is_so = async |world: &World| {
-        let (theirs, here) = (own(world, "m1").await, imported(world, "m2").await);
+        let (theirs, here) = (own(world, from).await, imported(world, to).await);
         theirs.len() == count && theirs == here
     };
     world.eventually(&what, is_so).await;
@@ -493,8 +492,8 @@ async fn eventually_imported(world: &World, count: usize) {
 #[tokio::test(start_paused = true)]
 async fn an_exported_service_is_served_where_it_is_imported() {
     let world = World::of(511, 2).await;
-    export(&world).await;
-    eventually_imported(&world, 2).await;
+    export(&world, "m1", "m2").await;
+    eventually_imported(&world, ("m1", "m2"), 2).await;
     let service = world.member("m2").get("services", "default", "derived-web").await.unwrap();
     assert_eq!(service["spec"]["ports"][0]["port"], 80);
     let collected = slice_works(&world, "m1").await;
@@ -504,7 +503,7 @@ async fn an_exported_service_is_served_where_it_is_imported() {
         json!(["karmada.io/endpointslice-controller"])
     );
     scale(&world, 3).await;
-    eventually_imported(&world, 3).await;
+    eventually_imported(&world, ("m1", "m2"), 3).await;
     // Ports follow the import.
     world.apply(&IMPORT.replace("port: 80", "port: 8080")).await;
     let moved = async |world: &World| {
@@ -528,8 +527,8 @@ async fn an_exported_service_is_served_where_it_is_imported() {
 #[tokio::test(start_paused = true)]
 async fn an_exporting_cluster_that_cannot_be_reached_loses_nothing() {
     let mut world = World::of(512, 2).await;
-    export(&world).await;
-    eventually_imported(&world, 2).await;
+    export(&world, "m1", "m2").await;
+    eventually_imported(&world, ("m1", "m2"), 2).await;
     world.advance(seconds(600)).await;
     let before = all_writes(&world);
     world.restart_controllers().await;
@@ -553,10 +552,10 @@ async fn an_exporting_cluster_that_cannot_be_reached_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_slice_that_is_wanted_twice_stays_for_the_other_one() {
     let world = start(513, 2).await;
-    export(&world).await;
+    export(&world, "m1", "m2").await;
     world.apply(&multi_cluster_service("m1", "m2")).await;
     eventually_served(&world, "m1", "m2", 2).await;
-    eventually_imported(&world, 2).await;
+    eventually_imported(&world, ("m1", "m2"), 2).await;
     let managed_by = async |world: &World| {
         let works = slice_works(world, "m1").await;
         let own =
@@ -577,5 +576,25 @@ async fn a_slice_that_is_wanted_twice_stays_for_the_other_one() {
     world.advance(seconds(60)).await;
     assert_eq!(managed_by(&world).await.unwrap(), "MultiClusterService");
     assert_eq!(from(&world, "m1", "m2").await.len(), 2);
+    world.stop().await;
+}
+
+/// An agent serves its cluster with the rights that the original gives it, of which patching Works is none.
+#[tokio::test(start_paused = true)]
+async fn the_slices_of_a_pull_cluster_are_collected_by_its_agent() {
+    let world = agent::remote(514, "edge").await;
+    let (agent, _) = agent::with_least_rights(&world).await;
+    export(&world, "edge", "m1").await;
+    eventually_imported(&world, ("edge", "m1"), 2).await;
+    scale(&world, 3).await;
+    eventually_imported(&world, ("edge", "m1"), 3).await;
+    let collected = slice_works(&world, "edge").await;
+    let managers = collected[0].list_at(&["metadata", "managedFields"]).iter();
+    let mut managers = managers.filter_map(|entry| entry.str_at(&["manager"]));
+    assert!(managers.any(|manager| manager == "karmada-agent"), "{}", collected[0]);
+    delete(&world, EXPORTS, "default", "web").await;
+    let nothing = async |world: &World| imported(world, "m1").await.is_empty();
+    world.eventually("the slices go with the export", nothing).await;
+    agent.kill();
     world.stop().await;
 }

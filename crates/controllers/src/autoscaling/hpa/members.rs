@@ -152,7 +152,7 @@ struct ConditionView {
 }
 
 fn read_pod(cluster: &str, object: &Object) -> Pod {
-    let view: PodView = serde_json::from_slice(object.bytes()).unwrap_or_default();
+    let view: PodView = object.text().with(|text| serde_json::from_slice(text)).unwrap_or_default();
     let ready = view.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
     let container =
         |own: ContainerView| Container { name: own.name, requests: own.resources.requests };

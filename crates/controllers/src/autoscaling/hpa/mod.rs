@@ -281,7 +281,7 @@ impl Ctx {
     ) -> Result<Vec<String>, Obstacle> {
         let key = ObjectKey::new(namespace, names::binding(&reference.kind, &reference.name));
         let binding = self.bindings.cache().get(&key);
-        let binding = binding.and_then(|object| object.typed::<ResourceBinding>().ok());
+        let binding = binding.and_then(|object| object.typed_for_now::<ResourceBinding>().ok());
         // Two kinds of the same name share the name of the binding, and one of them has it.
         let group = |version: &str| GroupVersion::parse(version).map(|version| version.group);
         let is_its = |binding: &Arc<ResourceBinding>| {

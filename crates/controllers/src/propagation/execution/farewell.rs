@@ -9,7 +9,7 @@ use karmada_api::{annotations, finalizers};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
-use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::object::{ObjectExt, ObjectMutExt as _};
 use karmada_client::{DeleteOptions, Object, Propagation};
 use karmada_propagation::delivery::{Farewell, farewell, may_delete, release};
 use karmada_runtime::{Action, ObjectKey};
@@ -118,10 +118,19 @@ impl Lane {
     async fn release(&self, work: &Object) -> Result<bool, Error> {
         let finalizers = work.meta().finalizers.iter();
         let kept: Vec<_> = finalizers.filter(|name| *name != finalizers::EXECUTION).collect();
+        let api = self.api(work);
         // The version makes sure that no finalizer added meanwhile is lost.
-        let patch = json!({"metadata": {
-            "resourceVersion": work.resource_version(), "finalizers": kept}});
-        match self.api(work).merge_patch(work.name(), patch).await {
+        let released = if self.running.context.options.agent_of.is_some() {
+            // Compat: the original's roles let an agent update Works, not patch them.
+            let mut released = work.value();
+            released.set(&["metadata", "finalizers"], json!(kept));
+            api.update(&released).await
+        } else {
+            let version = work.resource_version();
+            let patch = json!({"metadata": {"resourceVersion": version, "finalizers": kept}});
+            api.merge_patch(work.name(), patch).await
+        };
+        match released {
             Err(error) if error.is_conflict() => Ok(false),
             Err(error) if !error.is_not_found() => Err(Error::Release(error)),
             _ => Ok(true),

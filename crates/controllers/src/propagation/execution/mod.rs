@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use karmada_api::Kind as _;
-use karmada_api::cluster::{Cluster, ClusterSyncMode};
+use karmada_api::cluster::Cluster;
 use karmada_api::conditions::cluster as condition;
 use karmada_api::meta::find_condition;
 use karmada_api::names;
@@ -170,8 +170,7 @@ impl Running {
     fn cluster(&self, name: &str) -> Option<Arc<Cluster>> {
         let cluster: Arc<Cluster> =
             self.clusters.cache().get(&ObjectKey::cluster(name))?.typed().ok()?;
-        // An agent works for the others.
-        (cluster.spec.sync_mode != ClusterSyncMode::Pull).then_some(cluster)
+        self.context.options.serves(&cluster).then_some(cluster)
     }
 }
 

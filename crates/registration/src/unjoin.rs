@@ -9,7 +9,7 @@ use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Api, Client, DeleteOptions, ListOptions};
 
-use super::{Error, attempting, clusters, core, rbac};
+use crate::{Error, attempting, clusters, core, rbac};
 
 const POLL: Duration = Duration::from_millis(250);
 /// How often the wait is told.
@@ -54,7 +54,7 @@ pub async fn unjoin(
     if unjoin.dry_run {
         return Ok(());
     }
-    delete(&api, name).await?;
+    dismiss(plane, name, cluster.uid()).await?;
     match await_gone(&api, unjoin, progress).await {
         Err(Error::StillThere { .. }) if unjoin.force => {
             release(plane, name).await?;
@@ -72,9 +72,20 @@ pub async fn unjoin(
     }
 }
 
+/// Asks for this very Cluster to go. What it has in the member goes first, which takes its time.
+pub async fn dismiss(plane: &Client, name: &str, uid: &str) -> Result<(), Error> {
+    let uid = Some(uid.to_owned());
+    delete_by(&plane.api(&clusters()), name, &DeleteOptions { uid, ..DeleteOptions::default() })
+        .await
+}
+
 /// Deletes an object unless it is gone already.
 async fn delete(api: &Api, name: &str) -> Result<(), Error> {
-    match api.delete(name, &DeleteOptions::default()).await {
+    delete_by(api, name, &DeleteOptions::default()).await
+}
+
+async fn delete_by(api: &Api, name: &str, options: &DeleteOptions) -> Result<(), Error> {
+    match api.delete(name, options).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_not_found() => Ok(()),
         Err(source) => Err(attempting(format!("delete the {} {name}", api.gvr().resource))(source)),

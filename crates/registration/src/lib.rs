@@ -1,12 +1,18 @@
-//! Joining a member in Push mode and letting it go again: what has to stand in the member, what in
-//! the control plane, in which order. Works on two connections; who asks for it is up to others.
+//! Joining a member in Push mode, registering one in Pull mode, and letting it go again: what has to
+//! stand in the member, what in the control plane, in which order. Works on two connections; who asks for
+//! it is up to others.
 
+mod credentials;
 mod join;
+mod member;
 mod objects;
+mod register;
 mod unjoin;
 
 pub use join::{Access, Join, join};
-pub use unjoin::{Unjoin, unjoin};
+pub use member::{Reported, cluster_id};
+pub use register::register;
+pub use unjoin::{Unjoin, dismiss, unjoin};
 
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::names::dns1123_label;
@@ -20,6 +26,18 @@ pub enum Error {
     InvalidName { name: String, problem: String },
     #[error("the cluster ID {id} or the cluster name {name} has been registered")]
     Registered { id: String, name: String },
+    #[error(
+        "the name {name} is taken by another cluster, whose id is {id}; give this one another --cluster-name"
+    )]
+    NameTaken { name: String, id: String },
+    #[error(
+        "this cluster, whose id is {id}, is registered as {name} already; start the agent with --cluster-name={name}, or unjoin {name} first"
+    )]
+    RegisteredAs { id: String, name: String },
+    #[error(
+        "the cluster {0} is being removed from the control plane; start the agent again when it is gone"
+    )]
+    Leaving(String),
     #[error("failed to create cluster({0}) object. error: cluster({0}) already exist")]
     Exists(String),
     #[error("no cluster object {0} found in karmada control Plane")]
@@ -34,6 +52,10 @@ pub enum Error {
         "the namespace {0} of an earlier registration is still being deleted in the member after 60 s; see what holds it: kubectl describe namespace {0}"
     )]
     NamespaceTerminating(String),
+    #[error(
+        "the secret {0} of an earlier registration does not go; see what holds it: kubectl describe secret"
+    )]
+    SecretInTheWay(String),
     #[error("timed out after {seconds} s waiting for the cluster object {name} to be deleted")]
     StillThere { name: String, seconds: u64 },
     #[error("{attempt}")]

@@ -25,7 +25,7 @@ use crate::config::History;
 
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
-pub use object::{Places, StoredObject, Unreadable, encode};
+pub use object::{Origin, Places, StoredObject, Unreadable, beginning_of, encode};
 use watcher::Readers;
 pub use watcher::{Next, Watcher};
 
@@ -187,7 +187,8 @@ impl Cache {
     /// Reads a pair of the store as this resource shows it.
     pub fn read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
         let (key, revision): (Arc<str>, _) = (self.key_of(kv).into(), kv.mod_revision);
-        let mut object = StoredObject::read(key.clone(), &self.kept(&kv.value), revision)?;
+        let (kept, origin) = (self.kept(&kv.value), Origin::of(&kv.value));
+        let mut object = StoredObject::read(key.clone(), &kept, revision, origin)?;
         if self.reading.transform.is_none() && self.reading.fields.is_none() {
             return Ok(object);
         }
@@ -202,7 +203,8 @@ impl Cache {
         let mut value = object.to_value();
         if self.complete(&mut value) {
             value.remove_at(&["metadata", "resourceVersion"]);
-            object = StoredObject::read(key, &self.pack(&encode(&value).0), revision)?;
+            let text = self.pack(&encode(&value).0);
+            object = StoredObject::read(key, &text, revision, Origin::Ours)?;
             object.completed = true;
         }
         if let Some(fields) = &self.reading.fields {

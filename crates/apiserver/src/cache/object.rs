@@ -145,6 +145,20 @@ impl Shown for StoredObject {
     }
 }
 
+/// Who wrote a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// This program: nobody else packs texts, and the store has checked that it is whole.
+    Ours,
+    Anybody,
+}
+
+impl Origin {
+    pub fn of(stored: &Packed) -> Self {
+        if stored.parts().1.is_some() { Self::Ours } else { Self::Anybody }
+    }
+}
+
 /// Where things are in the text of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
@@ -183,8 +197,13 @@ pub struct Unreadable {
 
 impl StoredObject {
     /// Reads an object from the store; `revision` is its version.
-    pub fn read(key: Arc<str>, stored: &Packed, revision: i64) -> Result<Self, Unreadable> {
-        let read = stored.with(|text| match read_ours(text) {
+    pub fn read(
+        key: Arc<str>,
+        stored: &Packed,
+        revision: i64,
+        origin: Origin,
+    ) -> Result<Self, Unreadable> {
+        let read = stored.with(|text| match read_ours(text, origin) {
             Some((places, labels)) => Ok((None, places, labels)),
             None => read_any(text),
         });
@@ -346,8 +365,8 @@ fn read_any(text: &[u8]) -> serde_json::Result<Laid> {
 }
 
 /// Reads a text that is laid out as everything is that this server has written, in one pass and without looking
-/// at more of it than that it is well formed. Nothing if it is anything else.
-fn read_ours(text: &[u8]) -> Option<(Places, Texts)> {
+/// at more of it than that it is well formed, which needs no look at what is ours. Nothing if it is anything else.
+fn read_ours(text: &[u8], origin: Origin) -> Option<(Places, Texts)> {
     let text = std::str::from_utf8(text).ok()?;
     let mut rest = text.strip_prefix('{')?;
     for name in ["\"kind\":", "\"apiVersion\":"] {
@@ -363,6 +382,9 @@ fn read_ours(text: &[u8]) -> Option<(Places, Texts)> {
     }
     let (head, mut rest) = read_one::<Head<'_>>(rest)?;
     let metadata_end = text.len() - rest.len();
+    if origin == Origin::Ours && rest.starts_with(',') {
+        rest = rest.get(rest.len() - 1..)?;
+    }
     while let Some(field) = rest.strip_prefix(',') {
         let value = skip_plain(field)?;
         let name = &field[..field.len() - value.len()];
@@ -391,6 +413,11 @@ fn read_one<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(T, &'a str)> {
     let value = values.next()?.ok()?;
     let rest = text.get(values.byte_offset()..)?;
     Some((value, rest))
+}
+
+/// How the texts of a kind begin that are encoded here.
+pub fn beginning_of(kind: &str, api_version: &str) -> String {
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",")
 }
 
 /// How the text begins up to the first field of the metadata, and where those begin.
@@ -547,7 +574,7 @@ mod tests {
     use karmada_apimachinery::json;
 
     fn read(stored: &Value) -> StoredObject {
-        StoredObject::read("a".into(), &stored.to_string().into(), 7).unwrap()
+        StoredObject::read("a".into(), &stored.to_string().into(), 7, Origin::Anybody).unwrap()
     }
 
     #[test]
@@ -585,7 +612,8 @@ mod tests {
     #[test]
     fn an_empty_metadata_map_stays_valid() {
         for stored in [r#"{"metadata":{}}"#, r#"{"metadata": { } }"#, "{}"] {
-            let object = StoredObject::read("a".into(), &stored.into(), 7).unwrap();
+            let object =
+                StoredObject::read("a".into(), &stored.into(), 7, Origin::Anybody).unwrap();
             let expected = json!({"metadata": {"resourceVersion": "7"}});
             assert_eq!(object.to_value(), expected);
             let mut out = Vec::new();
@@ -601,7 +629,7 @@ mod tests {
         let (text, places) = encode(&value);
         assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), value);
         let text = Packed::from(text);
-        let object = StoredObject::read("a".into(), &text, 7).unwrap();
+        let object = StoredObject::read("a".into(), &text, 7, Origin::Anybody).unwrap();
         assert_eq!(object.text.place(), text.place());
         let ahead = StoredObject::ahead("a".into(), text, places, &value).unwrap();
         let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.labels);
@@ -626,7 +654,7 @@ mod tests {
             let (text, places) = encode(&value);
             let kept = Packed::from(text.clone());
             let ahead = StoredObject::ahead("a".into(), kept.clone(), places, &value).unwrap();
-            let read = StoredObject::read("a".into(), &kept, 7).unwrap();
+            let read = StoredObject::read("a".into(), &kept, 7, Origin::Anybody).unwrap();
             value["metadata"].as_object_mut().unwrap().remove("managedFields");
             for object in [ahead, read] {
                 let mut cut = text.to_vec();
@@ -647,7 +675,7 @@ mod tests {
             r#"{"metadata":{"labels":{"b":"\n","a":"\u00fc","b":"2"},"x":[{}]}}"#,
         ];
         for text in ours {
-            let (places, labels) = read_ours(text.as_bytes()).expect(text);
+            let (places, labels) = read_ours(text.as_bytes(), Origin::Anybody).expect(text);
             let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).unwrap();
             let metadata = fields["metadata"].get();
             let head: Head<'_> = serde_json::from_str(metadata).unwrap();
@@ -657,6 +685,9 @@ mod tests {
             let known = head.get("labels").and_then(Value::as_object).into_iter().flatten();
             let known: Texts = known.flat_map(|(n, v)| [n, v.as_str().unwrap()]).collect();
             assert_eq!(format!("{places:?}"), format!("{found:?}"), "{text}");
+            assert_eq!(labels, known, "{text}");
+            let (at_a_glance, labels) = read_ours(text.as_bytes(), Origin::Ours).expect(text);
+            assert_eq!(format!("{at_a_glance:?}"), format!("{found:?}"), "{text}");
             assert_eq!(labels, known, "{text}");
         }
     }
@@ -688,8 +719,9 @@ mod tests {
             r#"{"kind":"X","metadata":{ "name":"a"}}"#,
         ];
         for text in others {
-            assert!(read_ours(text.as_bytes()).is_none(), "{text}");
+            assert!(read_ours(text.as_bytes(), Origin::Anybody).is_none(), "{text}");
         }
-        assert!(read_ours(b"{\"metadata\":{},\"x\":\"\xff\"}").is_none());
+        let no_text = b"{\"metadata\":{},\"x\":\"\xff\"}";
+        assert!(read_ours(no_text, Origin::Anybody).is_none());
     }
 }

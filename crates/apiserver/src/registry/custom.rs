@@ -22,7 +22,7 @@ use super::{
 };
 use crate::admission::webhooks;
 use crate::auth::Objects;
-use crate::cache::Reading;
+use crate::cache::{self, Reading};
 
 const ALL_VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -120,8 +120,8 @@ impl Custom {
         let stored = Arc::new(stored);
         let api_version = GroupVersion::new(&*stored.group, &*stored.version).to_string();
         let is_whole = {
-            let (stored, beginning) =
-                (stored.clone(), format!("{{\"apiVersion\":\"{api_version}\""));
+            let kind = definition.str_at(&["spec", "names", "kind"]).unwrap_or_default();
+            let (stored, beginning) = (stored.clone(), cache::beginning_of(kind, &api_version));
             Arc::new(move |text: &[u8]| {
                 text.starts_with(beginning.as_bytes()) && stored.is_shaped(text)
             }) as _
@@ -508,5 +508,35 @@ impl Strategy for Custom {
 
     fn schema_digest(&self) -> Option<&str> {
         Some(&self.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_apimachinery::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_in_shape_is_known_without_a_tree() {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"size": {"type": "integer", "default": 1}}}}});
+        let definition = json!({"spec": {"group": "example.io", "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}}]}});
+        let reading = Custom::reading(&definition).unwrap();
+        let (is_whole, transform) = (reading.is_whole.unwrap(), reading.transform.unwrap());
+        for (api_version, spec, expected) in [
+            ("example.io/v1", json!({"size": 3}), true),
+            ("example.io/v1", json!({}), false),
+            ("example.io/v2", json!({"size": 3}), false),
+        ] {
+            let mut object = json!({"apiVersion": api_version, "kind": "Thing",
+                "metadata": {"name": "a", "labels": {"x": "y"}}, "spec": spec});
+            let text = cache::encode(&object).0;
+            assert_eq!(is_whole(&text), expected, "{object}");
+            assert_eq!(transform(&mut object), !expected, "{object}");
+        }
     }
 }

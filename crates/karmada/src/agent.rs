@@ -267,18 +267,7 @@ fn options(args: &Args) -> Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("karmada-agent").chain(line.split_whitespace());
-        Command::try_parse_from(words).map(|command| command.args).map_err(|e| e.to_string())
-    }
+    use crate::component::parse_line as parse;
 
     #[test]
     fn the_command_lines_of_the_original_are_understood() {
@@ -288,10 +277,10 @@ mod tests {
             --cluster-status-update-frequency=10s --cluster-lease-duration=1m0s \
             --feature-gates=CustomizedClusterResourceModeling=true,MultiClusterService=true \
             --metrics-bind-address=:8080 --health-probe-bind-address=0.0.0.0:10357 --v=4";
-        let args = parse(line).unwrap();
+        let args: Args = parse(line).unwrap();
         assert_eq!(options(&args).cluster_lease_duration, Duration::from_secs(60));
         assert_eq!(join(&args).name, "member2");
-        let missing = parse("--cluster-name=member2").unwrap_err();
+        let missing = parse::<Args>("--cluster-name=member2").unwrap_err();
         assert!(missing.contains("--karmada-kubeconfig"), "{missing}");
     }
 

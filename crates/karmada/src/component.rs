@@ -362,6 +362,14 @@ fn bind_address(text: &str) -> Option<String> {
     }
 }
 
+/// Reads a line as the arguments of a component.
+#[cfg(test)]
+pub(crate) fn parse_line<A: clap::Args>(line: &str) -> Result<A, String> {
+    let command = A::augment_args(clap::Command::new("component").no_binary_name(true));
+    let read = command.try_get_matches_from(line.split_whitespace());
+    read.and_then(|found| A::from_arg_matches(&found)).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -256,32 +256,21 @@ fn options(args: &Args) -> Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("karmada-controller-manager").chain(line.split_whitespace());
-        Command::try_parse_from(words).map(|command| command.args).map_err(|e| e.to_string())
-    }
+    use crate::component::parse_line as parse;
 
     #[test]
     fn the_command_lines_of_the_original_are_understood() {
         let line = "--kubeconfig=/etc/karmada/config/karmada.config --metrics-bind-address=:8080 \
             --health-probe-bind-address=0.0.0.0:10357 --cluster-status-update-frequency=20s \
             --leader-elect-resource-namespace=karmada-system --cluster-monitor-grace-period=1m30s";
-        let args = parse(line).unwrap();
+        let args: Args = parse(line).unwrap();
         assert_eq!(options(&args).cluster_monitor_grace_period, Duration::from_secs(90));
         let line = "--controllers=*,-remedy,namespace --skipped-propagating-namespaces=a,b \
             --enable-cluster-resource-modeling=false --enable-no-execute-taint-eviction=true \
             --cluster-api-qps=100 --horizontal-pod-autoscaler-sync-period=1m \
             --horizontal-pod-autoscaler-upscale-delay=3m0s --rate-limiter-max-delay=30s --feature-gates=PropagateDeps=false --v=4 --concurrent-work-syncs=9 \
             --cluster-api-kubeconfig=/etc/karmada/capi.config --cluster-api-context=";
-        let args = parse(line).unwrap();
+        let args: Args = parse(line).unwrap();
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
         assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);
         assert!(!options(&args).enable_cluster_resource_modeling);

@@ -108,18 +108,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("karmada-scheduler").chain(line.split_whitespace());
-        Command::try_parse_from(words).map(|command| command.args).map_err(|e| e.to_string())
-    }
+    use crate::component::parse_line as parse;
 
     #[test]
     fn the_command_lines_of_the_original_are_understood() {
@@ -130,14 +119,14 @@ mod tests {
             --scheduler-estimator-key-file=/etc/k.key --scheduler-name=other --plugins=*,-TaintToleration \
             --leader-elect=false --scheduler-estimator-timeout=3s --rate-limiter-max-delay=16m40s --v=4 \
             --feature-gates=PriorityBasedScheduling=false --kube-api-qps=40.0 --kube-api-burst=60";
-        let args = parse(line).unwrap();
+        let args: Args = parse(line).unwrap();
         assert_eq!(
             (args.scheduler_name.as_str(), args.leader_elect_resource_name.as_str()),
             ("other", "other")
         );
         assert_eq!(args.plugins, ["*", "-TaintToleration"]);
         assert_eq!(args.rate_limit.limit().max, Duration::from_secs(1000));
-        assert!(parse("--scheduler-nam=x").unwrap_err().contains("--scheduler-name"));
-        assert!(parse("--master=https://x").unwrap_err().contains("--kubeconfig"));
+        assert!(parse::<Args>("--scheduler-nam=x").unwrap_err().contains("--scheduler-name"));
+        assert!(parse::<Args>("--master=https://x").unwrap_err().contains("--kubeconfig"));
     }
 }

@@ -144,18 +144,7 @@ fn print_configuration(url: &str, ca_file: Option<&std::path::Path>) -> anyhow::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
-
-    #[derive(clap::Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("karmada-webhook").chain(line.split_whitespace());
-        Command::try_parse_from(words).map(|command| command.args).map_err(|e| e.to_string())
-    }
+    use crate::component::parse_line as parse;
 
     #[test]
     fn the_command_lines_of_the_original_are_understood() {
@@ -164,10 +153,12 @@ mod tests {
             --secure-port=8443 --cert-dir=/var/serving-cert --kube-api-qps=40.0 --kube-api-burst=60 \
             --allow-no-execute-taint-policy=true --tls-min-version=1.2 --v=4 \
             --feature-gates=AllAlpha=true,Failover=true";
-        let args = parse(line).unwrap();
+        let args: Args = parse(line).unwrap();
         assert!(args.allow_no_execute_taint_policy);
-        assert!(parse("--allow-no-execute-taint-policy").unwrap().allow_no_execute_taint_policy);
-        assert!(!parse("").unwrap().allow_no_execute_taint_policy);
+        assert!(
+            parse::<Args>("--allow-no-execute-taint-policy").unwrap().allow_no_execute_taint_policy
+        );
+        assert!(!parse::<Args>("").unwrap().allow_no_execute_taint_policy);
     }
 
     #[test]
@@ -180,7 +171,7 @@ mod tests {
             ("--print-configuration --url=http://a", "an address such as https://"),
         ];
         for (line, expected) in cases {
-            let message = parse(line).unwrap_err();
+            let message = parse::<Args>(line).unwrap_err();
             assert!(message.contains(expected), "{line}: {message}");
         }
     }

@@ -16,13 +16,13 @@ use karmada_apimachinery::cron::{Schedule, find_zone};
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Client, Discovery};
-use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Recorder, chain};
+use karmada_runtime::{Action, Clock, Informer, ObjectKey, Recorder, chain};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::metrics::CronNumbers;
 use super::target::{self, Scale};
-use super::{gvr, write_status};
+use super::{ask_on_change, gvr, write_status};
 use crate::context::Context;
 
 const NAME: &str = "cronfederatedhpa-controller";
@@ -121,12 +121,7 @@ pub(crate) fn start(context: &Context) {
         local: TimeZone::system(),
         known: Mutex::default(),
     });
-    let queue = controller.queue().clone();
-    context.keep(ctx.scalers.subscribe(move |change| match change {
-        Change::Applied { old: Some(old), new }
-            if old.meta().generation == new.meta().generation && old.uid() == new.uid() => {}
-        change => queue.add(ObjectKey::of(change.object())),
-    }));
+    context.keep(ask_on_change(&ctx.scalers, controller.queue()));
     let inputs = vec![ctx.scalers.clone()];
     context.start(controller, inputs, move |key| {
         let ctx = ctx.clone();

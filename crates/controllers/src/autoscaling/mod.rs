@@ -5,16 +5,29 @@ pub(crate) mod hpa;
 mod metrics;
 mod target;
 
+use std::sync::Arc;
+
 use karmada_api::Kind;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::patch::merge;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Object};
+use karmada_runtime::{Change, Informer, ObjectKey, Queue, Subscription};
 use serde::Serialize;
 
 fn gvr<K: Kind>() -> Gvr {
     Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
+}
+
+/// Asks for a look whenever something else is wanted of a scaler, or it is another one, or gone.
+fn ask_on_change(scalers: &Arc<Informer>, queue: &Queue<ObjectKey>) -> Subscription {
+    let queue = queue.clone();
+    scalers.subscribe(move |change| match change {
+        Change::Applied { old: Some(old), new }
+            if old.meta().generation == new.meta().generation && old.uid() == new.uid() => {}
+        change => queue.add(ObjectKey::of(change.object())),
+    })
 }
 
 /// Writes what differs, unless the object changed since it was read.

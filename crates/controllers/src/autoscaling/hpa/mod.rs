@@ -20,7 +20,7 @@ use karmada_api::{event_reason, names};
 use karmada_apimachinery::gvk::GroupVersion;
 use karmada_apimachinery::selector::LabelSelector;
 use karmada_client::{Api, Client, Discovery, Object};
-use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Recorder, chain};
+use karmada_runtime::{Action, Clock, Informer, ObjectKey, Recorder, chain};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -31,7 +31,7 @@ use self::replicas::Situation;
 use self::samples::{Source, Subject};
 use super::metrics::HpaNumbers;
 use super::target::{self, Scale};
-use super::{gvr, write_status};
+use super::{ask_on_change, gvr, write_status};
 use crate::context::{AutoscalerOptions, Context};
 use crate::members::Members;
 
@@ -135,12 +135,7 @@ pub(crate) fn start(context: &Context) {
         known: Mutex::default(),
         selectors: Mutex::default(),
     });
-    let queue = controller.queue().clone();
-    context.keep(ctx.scalers.subscribe(move |change| match change {
-        Change::Applied { old: Some(old), new }
-            if old.meta().generation == new.meta().generation && old.uid() == new.uid() => {}
-        change => queue.add(ObjectKey::of(change.object())),
-    }));
+    context.keep(ask_on_change(&ctx.scalers, controller.queue()));
     let inputs = vec![ctx.scalers.clone(), ctx.bindings.clone(), ctx.clusters.clone()];
     context.start(controller, inputs, move |key| {
         let ctx = ctx.clone();

@@ -121,7 +121,7 @@ pub(crate) fn start(context: &Context) {
         local: TimeZone::system(),
         known: Mutex::default(),
     });
-    context.keep(ask_on_change(&ctx.scalers, controller.queue()));
+    context.keep(ask_on_change(&ctx.scalers, controller.queue(), Duration::ZERO));
     let inputs = vec![ctx.scalers.clone()];
     context.start(controller, inputs, move |key| {
         let ctx = ctx.clone();

@@ -6,6 +6,7 @@ mod metrics;
 mod target;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_api::Kind;
 use karmada_apimachinery::gvk::Gvr;
@@ -20,13 +21,17 @@ fn gvr<K: Kind>() -> Gvr {
     Gvr::new(K::GROUP, K::VERSION, K::PLURAL)
 }
 
-/// Asks for a look whenever something else is wanted of a scaler, or it is another one, or gone.
-fn ask_on_change(scalers: &Arc<Informer>, queue: &Queue<ObjectKey>) -> Subscription {
+/// Asks for a look, after a while, whenever something else is wanted of a scaler, or it is another one, or gone.
+fn ask_on_change(
+    scalers: &Arc<Informer>,
+    queue: &Queue<ObjectKey>,
+    after: Duration,
+) -> Subscription {
     let queue = queue.clone();
     scalers.subscribe(move |change| match change {
         Change::Applied { old: Some(old), new }
             if old.meta().generation == new.meta().generation && old.uid() == new.uid() => {}
-        change => queue.add(ObjectKey::of(change.object())),
+        change => queue.add_after(ObjectKey::of(change.object()), after),
     })
 }
 

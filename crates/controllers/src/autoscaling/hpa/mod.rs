@@ -36,6 +36,9 @@ use crate::context::{AutoscalerOptions, Context};
 use crate::members::Members;
 
 const NAME: &str = "federatedHPA-controller";
+
+/// How long a change is left alone: who writes a scaler often corrects it at once, and metrics take longer anyway.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 /// How soon what somebody else was faster with is looked at again.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -135,7 +138,7 @@ pub(crate) fn start(context: &Context) {
         known: Mutex::default(),
         selectors: Mutex::default(),
     });
-    context.keep(ask_on_change(&ctx.scalers, controller.queue()));
+    context.keep(ask_on_change(&ctx.scalers, controller.queue(), SECOND_THOUGHTS));
     let inputs = vec![ctx.scalers.clone(), ctx.bindings.clone(), ctx.clusters.clone()];
     context.start(controller, inputs, move |key| {
         let ctx = ctx.clone();

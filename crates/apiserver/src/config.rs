@@ -29,7 +29,8 @@ pub struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { stored: 32 << 20, watched: 16 << 20, read: 4 << 20 }
+        // Stored values are packed: this is some sixty megabytes of text.
+        Self { stored: 8 << 20, watched: 16 << 20, read: 4 << 20 }
     }
 }
 

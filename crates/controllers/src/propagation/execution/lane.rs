@@ -379,7 +379,12 @@ impl Lane {
             Ok(answer) => {
                 use karmada_apimachinery::object::ObjectExt;
                 let version = answer.resource_version().parse().unwrap_or_default();
-                self.state.lock().note_written(ObjectKey::of(work), status, version);
+                let key = ObjectKey::of(work);
+                self.state.lock().note_written(key.clone(), status, version);
+                // The cache may have been faster than the answer, and does not tell a second time.
+                if let Some(cached) = self.running.works.cache().get(&key) {
+                    self.note_cached(&key, &cached);
+                }
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),

@@ -92,6 +92,7 @@ impl Embedded {
             health: health.clone(),
             busy: busy.clone(),
             compactions: Vec::new(),
+            last: 0,
             suspect: false,
             _lock: lock,
         };

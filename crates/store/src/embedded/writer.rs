@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -19,6 +19,16 @@ use crate::{Error, Event, Result};
 
 /// How many writes share a transaction at most. More would make the first of them wait.
 const BATCH: usize = 512;
+
+/// After so many writes in one transaction it is busy, and the next waits for company: every flush costs processor time
+/// beside the time of the disk, and under such a load nobody has the processors for themselves.
+const BUSY: usize = 8;
+
+/// How long it is waited for the next one, as long as there is a next one.
+const COMPANY: Duration = Duration::from_micros(200);
+
+/// How often that is done for one transaction.
+const PATIENCE: usize = 5;
 
 /// How many revisions a transaction of the compaction covers; writes go between two of them.
 const COMPACTION_STEP: usize = 1000;
@@ -45,6 +55,8 @@ pub(super) struct Writer {
     pub(super) busy: Arc<Mutex<Option<Instant>>>,
     /// Compactions asked for and not finished, in order.
     pub(super) compactions: Vec<(i64, Reply<()>)>,
+    /// How many writes the last transaction held.
+    pub(super) last: usize,
     /// Set when the disk failed in a way that leaves open what it holds.
     pub(super) suspect: bool,
     /// Given up last, after the file is closed.
@@ -67,22 +79,41 @@ impl Writer {
         self.shared.close();
     }
 
-    /// Collects what is asked for; waits only when there is nothing else to do.
+    /// Collects what is asked for; waits only when there is nothing else to do, or when so much is going on that more
+    /// is on its way.
     fn next_batch(&mut self) -> Option<Vec<Waiting>> {
         let mut batch = Vec::new();
         if self.compactions.is_empty() {
             let command = self.commands.recv().ok()?;
             self.take(command, &mut batch);
         }
-        while batch.len() < BATCH {
-            match self.commands.try_recv() {
-                Ok(command) => self.take(command, &mut batch),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) if batch.is_empty() => return None,
-                Err(TryRecvError::Disconnected) => break,
+        let rounds = if self.last >= BUSY { PATIENCE } else { 0 };
+        for round in 0..=rounds {
+            if round > 0 {
+                std::thread::sleep(COMPANY);
+            }
+            let before = batch.len();
+            let is_over = self.drain(&mut batch);
+            if is_over && batch.is_empty() {
+                return None;
+            }
+            if is_over || batch.len() >= BATCH || (round > 0 && batch.len() == before) {
+                break;
             }
         }
+        self.last = batch.len();
         Some(batch)
+    }
+
+    /// Takes what is there; says whether nobody can ask for anything any more.
+    fn drain(&mut self, batch: &mut Vec<Waiting>) -> bool {
+        while batch.len() < BATCH {
+            match self.commands.try_recv() {
+                Ok(command) => self.take(command, batch),
+                Err(error) => return error == TryRecvError::Disconnected,
+            }
+        }
+        false
     }
 
     fn take(&mut self, command: Command, batch: &mut Vec<Waiting>) {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use karmada_apimachinery::gvk::Gvk;
+use karmada_apimachinery::gvk::{GroupVersion, Gvk};
 use karmada_apimachinery::pairs::Pairs;
 use karmada_handover::Seen;
 use karmada_packing::{Packed, Patterns};
@@ -58,6 +58,27 @@ pub(crate) fn packed(gvk: &Arc<Gvk>, text: &[u8]) -> Packed {
         known.entry(gvk.clone()).or_default().clone()
     });
     patterns.pack(text)
+}
+
+type Named = HashMap<String, HashMap<String, Arc<Gvk>>>;
+
+/// The kind of that name, if the version is one.
+pub(crate) fn kind_named(api_version: &str, name: &str) -> Option<Arc<Gvk>> {
+    static KNOWN: LazyLock<RwLock<Named>> = LazyLock::new(RwLock::default);
+    let known = |named: &Named| named.get(api_version)?.get(name).cloned();
+    if let Some(known) = known(&KNOWN.read()) {
+        return Some(known);
+    }
+    if api_version.is_empty() || name.is_empty() {
+        return None;
+    }
+    let gvk = kind(GroupVersion::parse(api_version)?.with_kind(name));
+    let mut known = KNOWN.write();
+    if known.values().map(HashMap::len).sum::<usize>() >= BEGINNINGS {
+        known.clear();
+    }
+    known.entry(api_version.to_owned()).or_default().insert(name.to_owned(), gvk.clone());
+    Some(gvk)
 }
 
 type Beginnings = HashMap<Box<[u8]>, Arc<Gvk>>;

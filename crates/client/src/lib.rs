@@ -9,7 +9,6 @@ mod api;
 mod connect;
 mod discovery;
 mod error;
-mod lately;
 mod object;
 pub mod request;
 mod slim;

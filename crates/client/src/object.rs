@@ -5,7 +5,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk};
@@ -13,14 +13,18 @@ use karmada_apimachinery::object::ObjectMutExt;
 use karmada_apimachinery::pairs::Pairs;
 use karmada_apimachinery::readable::Readable;
 use karmada_apimachinery::value::Text;
-use karmada_handover::Shown;
+use karmada_handover::{Lately, Shown, Ticket};
 use karmada_packing::Packed;
 use serde::Deserialize;
 use serde::de::{self, IgnoredAny};
 
 use crate::alike::{self, Finalizers, Owners};
-use crate::lately::Ticket;
 use crate::slim;
+
+type Read = dyn Any + Send + Sync;
+
+/// What objects were read as lately, for all of them.
+static LATELY: LazyLock<Lately<Read>> = LazyLock::new(|| Lately::new(2048));
 
 /// Reference to an owner in `metadata.ownerReferences`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
@@ -106,7 +110,7 @@ pub struct Object {
     text: Packed,
     /// Of an object that a server of the same process shows.
     places: Option<Places>,
-    parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
+    parsed: OnceLock<Arc<Read>>,
     lately: Ticket,
 }
 
@@ -186,15 +190,19 @@ impl Object {
     }
 
     /// Reads an object of a server of the same process, once for all who ask for it. Its text is that of
-    /// the server, not a copy, and is read no further than the metadata go.
+    /// the server, not a copy, and is read no further than the metadata go, or not at all where there is a tree.
     pub fn shared(shown: &Arc<dyn Shown>) -> serde_json::Result<Arc<Self>> {
         if let Some(known) = shown.made().get() {
             return Ok(known);
         }
         let places = Places::of(&**shown).ok_or_else(|| de::Error::custom("no metadata"))?;
         let end = shown.metadata_end();
-        let (gvk, mut meta) = shown.text().with(|text| read_head(text, &places, end))?;
+        let (gvk, mut meta) = match shown.tree().and_then(|tree| head_of(&tree)) {
+            Some(head) => head,
+            None => shown.text().with(|text| read_head(text, &places, end))?,
+        };
         meta.resource_version = shown.revision().to_string().into();
+        meta.labels = shown.labels().clone();
         let object = Arc::new(Self {
             gvk,
             meta,
@@ -340,11 +348,11 @@ impl Object {
 
     /// The same for kinds of which there may be very many: the result is kept for a while only.
     pub fn typed_for_now<T: Readable>(&self) -> serde_json::Result<Arc<T>> {
-        if let Some(kept) = self.lately.find() {
+        if let Some(kept) = LATELY.find(&self.lately).and_then(|kept| kept.downcast().ok()) {
             return Ok(kept);
         }
         let parsed: Arc<T> = Arc::new(self.read_without_record()?);
-        self.lately.keep(parsed.clone());
+        LATELY.keep(&self.lately, parsed.clone());
         Ok(parsed)
     }
 
@@ -354,6 +362,60 @@ impl Object {
             Some(places) => self.read_stamped(places, places.record.clone()),
         }
     }
+}
+
+/// Kind and metadata of a tree but for the labels; nothing if any of it is not as it should be, which the text tells
+/// more about.
+fn head_of(tree: &Value) -> Option<(Arc<Gvk>, Meta)> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    let mut meta = Meta::default();
+    for (name, value) in tree.get("metadata")?.as_object()? {
+        match name.as_str() {
+            "name" => meta.name = text(value)?,
+            "namespace" => meta.namespace = text(value)?,
+            "uid" => meta.uid = text(value)?,
+            "generation" => meta.generation = value.as_i64()?,
+            "annotations" => {
+                let pairs = value.as_object()?.iter();
+                let pairs = pairs.map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+                meta.annotations = pairs.collect::<Option<_>>()?;
+            }
+            "ownerReferences" => {
+                let owners: Option<Vec<_>> = value.as_array()?.iter().map(owner_of).collect();
+                meta.owner_references = alike::owners(owners?);
+            }
+            "finalizers" => {
+                let own = |finalizer: &Value| finalizer.as_str().map(str::to_owned);
+                let finalizers: Option<Vec<_>> = value.as_array()?.iter().map(own).collect();
+                meta.finalizers = alike::finalizers(finalizers?);
+            }
+            "creationTimestamp" => meta.creation_timestamp = Some(text(value)?),
+            "deletionTimestamp" => meta.deletion_timestamp = Some(text(value)?),
+            _ => {}
+        }
+    }
+    let kind = alike::kind_named(tree.get("apiVersion")?.as_str()?, tree.get("kind")?.as_str()?)?;
+    Some((kind, meta))
+}
+
+fn owner_of(reference: &Value) -> Option<OwnerReference> {
+    let mut owner = OwnerReference::default();
+    for (name, value) in reference.as_object()? {
+        let text = || value.as_str().map(str::to_owned);
+        match name.as_str() {
+            "apiVersion" => owner.api_version = text()?,
+            "kind" => owner.kind = text()?,
+            "name" => owner.name = text()?,
+            "uid" => owner.uid = text()?,
+            "controller" => owner.controller = Some(value.as_bool()?),
+            "blockOwnerDeletion" => owner.block_owner_deletion = Some(value.as_bool()?),
+            _ => {}
+        }
+    }
+    Some(owner)
 }
 
 /// Reads kind and metadata and leaves out the record, which is most of them.
@@ -404,7 +466,7 @@ mod tests {
     }
 
     /// An object as a server shows it, with its places told.
-    struct Text(Packed, usize, Range<usize>, Made);
+    struct Text(Packed, usize, Range<usize>, Made, Pairs);
 
     impl Text {
         fn shown(value: &Value) -> Arc<dyn Shown> {
@@ -419,7 +481,9 @@ mod tests {
                 let length = text[from..].find("],").unwrap();
                 from..from + length + 2
             });
-            Arc::new(Self(text.into(), end, record, Made::default()))
+            let labels = value["metadata"]["labels"].as_object().into_iter().flatten();
+            let labels = labels.map(|(name, value)| (name.as_str(), value.as_str().unwrap()));
+            Arc::new(Self(text.into(), end, record, Made::default(), labels.collect()))
         }
     }
 
@@ -444,6 +508,10 @@ mod tests {
 
         fn revision(&self) -> i64 {
             7
+        }
+
+        fn labels(&self) -> &Pairs {
+            &self.4
         }
 
         fn made(&self) -> &Made {
@@ -472,6 +540,37 @@ mod tests {
             value["metadata"].as_object_mut().unwrap().remove("managedFields");
             assert_eq!((shared.content(), other.content()), (value.clone(), value));
         }
+    }
+
+    #[test]
+    fn a_tree_tells_what_its_text_tells_or_nothing() {
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u",
+            "controller": true, "blockOwnerDeletion": false});
+        let plain = json!({"name": "a", "namespace": "b", "uid": "u", "generation": 3,
+            "labels": {"a": "1", "b": ""}, "annotations": {"x": "{}"}, "finalizers": ["f", "g"],
+            "ownerReferences": [owner], "creationTimestamp": "2026-01-01T00:00:00Z",
+            "deletionTimestamp": "2026-01-02T00:00:00Z", "managedFields": [{"manager": "m"}]});
+        for metadata in [plain, json!({"name": "a"}), json!({})] {
+            let value =
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+            let read = Object::from_value(&value).unwrap();
+            let (gvk, mut meta) = head_of(&value).expect("it is as it should be");
+            meta.labels = read.meta().labels.clone();
+            assert_eq!((&*gvk, &meta), (read.gvk(), read.meta()));
+        }
+        let odd = [
+            json!({"name": null}),
+            json!({"generation": "3"}),
+            json!({"annotations": {"a": 1}}),
+            json!({"finalizers": [1]}),
+            json!({"ownerReferences": [{"name": 1}]}),
+        ];
+        for metadata in odd {
+            let value =
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
+            assert!(head_of(&value).is_none(), "{value}");
+        }
+        assert!(head_of(&json!({"kind": "Pod", "metadata": {"name": "a"}})).is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! bodies, so a client uses it only with a server that is known to.
 
 mod alike;
+mod lately;
 
 use std::any::Any;
 use std::fmt;
@@ -11,10 +12,12 @@ use std::sync::{Arc, Weak};
 
 use futures::stream::BoxStream;
 use karmada_apimachinery::Value;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_packing::Packed;
 use parking_lot::Mutex;
 
 pub use alike::Seen;
+pub use lately::{Lately, Ticket};
 
 /// Marks a request whose sender takes trees for an answer, and carries its body if it has one.
 #[derive(Clone, Default)]
@@ -52,6 +55,13 @@ pub trait Shown: Send + Sync + 'static {
     fn record(&self) -> Range<usize>;
 
     fn revision(&self) -> i64;
+
+    fn labels(&self) -> &Pairs;
+
+    /// The object as a tree without its version, if it was written a moment ago.
+    fn tree(&self) -> Option<Arc<Value>> {
+        None
+    }
 
     /// What a reader made of the object, for all who read it after the first.
     fn made(&self) -> &Made;

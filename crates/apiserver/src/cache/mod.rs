@@ -7,6 +7,7 @@
 
 mod dispatcher;
 mod event;
+mod key;
 mod object;
 mod texts;
 mod watcher;
@@ -25,6 +26,7 @@ use crate::config::History;
 
 pub use dispatcher::Caches;
 pub use event::{Change, EventType, encode_event};
+pub use key::Key;
 pub use object::{Origin, Places, StoredObject, Unreadable, beginning_of, encode};
 use watcher::Readers;
 pub use watcher::{Next, Watcher};
@@ -87,7 +89,7 @@ impl Drop for Ahead<'_> {
 }
 
 struct State {
-    objects: BTreeMap<Arc<str>, Arc<StoredObject>>,
+    objects: BTreeMap<Key, Arc<StoredObject>>,
     ring: VecDeque<Arc<Change>>,
     ring_bytes: usize,
     /// How many bytes of events to remember, whatever their number.
@@ -123,6 +125,10 @@ impl Cache {
         kv.key.strip_prefix(self.prefix.as_str()).unwrap_or(&kv.key)
     }
 
+    fn own_key(&self, kv: &KeyValue) -> Key {
+        Key::below(&self.prefix, &kv.key)
+    }
+
     /// A pair of the store as this resource shows it: the cached object if it is of that version.
     pub fn object_of(&self, kv: &KeyValue) -> Result<Arc<StoredObject>, Unreadable> {
         match self.get(self.key_of(kv)) {
@@ -152,19 +158,17 @@ impl Cache {
         self.reading.transform.as_ref().is_some_and(|transform| transform(value))
     }
 
-    /// Tells what is about to be stored under `key`, so that it needs not be read again when it comes back.
+    /// Tells what is about to be stored, so that it needs not be read again when it comes back.
     /// The tree becomes what it is read as from then on.
     pub fn expect(
         &self,
-        key: &str,
         (text, places): (&Packed, Option<Places>),
         value: &mut Value,
     ) -> Option<Ahead<'_>> {
         if self.complete(value) {
             return None;
         }
-        let key: Arc<str> = key.strip_prefix(self.prefix.as_str()).unwrap_or(key).into();
-        let mut object = StoredObject::ahead(key, text.clone(), places, value)?;
+        let mut object = StoredObject::ahead(text.clone(), places, value)?;
         if let Some(fields) = &self.reading.fields {
             object.set_fields(fields(value), &self.field_names);
         }
@@ -172,21 +176,31 @@ impl Cache {
         Some(Ahead { cache: self, text: text.clone() })
     }
 
-    /// What a writer told about a pair of the store, or what is read from it.
-    fn take_or_read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
+    /// What a writer told about a pair of the store, or what is read from it. The key is that of its former state, so that
+    /// it is kept once.
+    fn take_or_read(
+        &self,
+        kv: &KeyValue,
+        former: Option<&StoredObject>,
+    ) -> Result<StoredObject, Unreadable> {
+        let key = || former.map_or_else(|| self.own_key(kv), |former| former.key.clone());
         let told = self.ahead.lock().remove(&kv.value.place());
         match told {
             Some(mut object) if object.size_of_text() == kv.value.len() => {
-                object.revision = kv.mod_revision;
+                (object.key, object.revision) = (key(), kv.mod_revision);
                 Ok(object)
             }
-            _ => self.read(kv),
+            _ => self.read_as(key(), kv),
         }
     }
 
     /// Reads a pair of the store as this resource shows it.
     pub fn read(&self, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
-        let (key, revision): (Arc<str>, _) = (self.key_of(kv).into(), kv.mod_revision);
+        self.read_as(self.own_key(kv), kv)
+    }
+
+    fn read_as(&self, key: Key, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
+        let revision = kv.mod_revision;
         let (kept, origin) = (self.kept(&kv.value), Origin::of(&kv.value));
         let mut object = StoredObject::read(key.clone(), &kept, revision, origin)?;
         if self.reading.transform.is_none() && self.reading.fields.is_none() {
@@ -386,7 +400,7 @@ impl Cache {
         drop(state);
         // Events come one after the other, so nobody changes the cache while this one is read.
         let change = match event.kind {
-            EventKind::Put => match self.take_or_read(&event.kv) {
+            EventKind::Put => match self.take_or_read(&event.kv, previous.as_deref()) {
                 Ok(object) => Change::put(Arc::new(object), previous),
                 Err(error) => {
                     tracing::error!(key = %event.kv.key, %error, "stored object skipped");
@@ -413,7 +427,7 @@ impl Cache {
 impl State {
     fn take_in(&mut self, change: Arc<Change>, revision: i64) {
         match change.deleted {
-            true => self.objects.remove(&change.object.key),
+            true => self.objects.remove(&*change.object.key),
             false => self.objects.insert(change.object.key.clone(), change.object.clone()),
         };
         self.revision = revision;

@@ -3,90 +3,51 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::Bytes;
 use karmada_apimachinery::object::ObjectMutExt as _;
+use karmada_apimachinery::pairs::Pairs;
 use karmada_apimachinery::{Map, Value};
-use karmada_handover::{Made, Shown, write_with_version};
+use karmada_handover::{Lately, Made, Seen, Shown, Ticket, write_with_version};
 use karmada_store::Packed;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::key::Key;
 use super::texts::Texts;
+
+/// The trees of what was written lately: whoever is told of a write often writes the next one.
+static TREES: LazyLock<Lately<Value>> = LazyLock::new(|| Lately::new(1024));
 
 /// The part of the metadata that filters look at.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Head<'a> {
-    #[serde(borrow)]
-    labels: Option<Labels<'a>>,
+    labels: Option<Pairs>,
     #[serde(borrow, rename = "managedFields")]
     record: Option<&'a RawValue>,
 }
 
-/// Names and values, by their names; of a name that is there twice the last one counts.
-#[derive(Default)]
-struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
-
-/// A text as it stands where it was read from, unless there are escapes in it.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Labels<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of texts")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels<'de>, A::Error> {
-                let mut labels: Vec<(Text<'de>, Text<'de>)> = Vec::new();
-                while let Some(label) = map.next_entry()? {
-                    labels.push(label);
-                }
-                // Ours are in order already.
-                if !labels.is_sorted_by(|one, other| one.0 < other.0) {
-                    labels = BTreeMap::from_iter(labels).into_iter().collect();
-                }
-                Ok(Labels(labels))
-            }
-        }
-        deserializer.deserialize_map(Pairs)
-    }
-}
-
-impl Head<'_> {
-    fn labels(&self) -> Texts {
-        let labels = self.labels.iter().flat_map(|labels| &labels.0);
-        labels.flat_map(|(name, value)| [&*name.0, &*value.0]).collect()
-    }
-}
-
 const RECORD: &str = "managedFields";
 
-/// The labels of a tree as names and values in turn; nothing if they are no texts.
-fn labels_of(value: &Value) -> Option<Texts> {
-    let metadata = value.get("metadata")?.as_object()?;
-    let labels = match metadata.get("labels") {
-        None | Some(Value::Null) => return Some(Texts::default()),
-        Some(labels) => labels.as_object()?,
-    };
-    if !labels.values().all(Value::is_string) {
-        return None;
+/// The labels of a tree; nothing if they are no texts.
+fn labels_of(value: &Value) -> Option<Pairs> {
+    match value.get("metadata")?.as_object()?.get("labels") {
+        None | Some(Value::Null) => Some(Pairs::default()),
+        Some(labels) => {
+            let labels = labels.as_object()?.iter();
+            labels.map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect()
+        }
     }
-    Some(
-        labels
-            .iter()
-            .flat_map(|(name, value)| [name, value.as_str().unwrap_or_default()])
-            .collect(),
-    )
+}
+
+/// Labels as others have them already: those of one template have the same.
+fn shared(labels: Pairs) -> Pairs {
+    static SEEN: LazyLock<Seen<str>> = LazyLock::new(Seen::default);
+    labels.shared(|text| SEEN.share_text(text))
 }
 
 /// An object as the store holds it. Its text is that of the store, not a copy: the version, which is
@@ -94,11 +55,10 @@ fn labels_of(value: &Value) -> Option<Texts> {
 /// resource.
 #[derive(Debug)]
 pub struct StoredObject {
-    /// The key below the prefix of its resource: `namespace/name` or `name`.
-    pub key: Arc<str>,
+    pub key: Key,
     pub revision: i64,
-    /// Names and values in turn.
-    labels: Texts,
+    /// Shared with other objects that have the same.
+    labels: Pairs,
     /// `kind` and `apiVersion` come first, so that lists can leave them out; then the metadata.
     text: Packed,
     places: Places,
@@ -107,6 +67,8 @@ pub struct StoredObject {
     /// Only where the resource has some.
     fields: Option<Box<Fields>>,
     value: OnceLock<Arc<Value>>,
+    /// The tree without its version, which is kept for a while.
+    tree: Ticket,
     /// What readers of the same process made of it.
     made: Made,
 }
@@ -138,6 +100,14 @@ impl Shown for StoredObject {
 
     fn revision(&self) -> i64 {
         self.revision
+    }
+
+    fn labels(&self) -> &Pairs {
+        &self.labels
+    }
+
+    fn tree(&self) -> Option<Arc<Value>> {
+        TREES.find(&self.tree)
     }
 
     fn made(&self) -> &Made {
@@ -198,7 +168,7 @@ pub struct Unreadable {
 impl StoredObject {
     /// Reads an object from the store; `revision` is its version.
     pub fn read(
-        key: Arc<str>,
+        key: Key,
         stored: &Packed,
         revision: i64,
         origin: Origin,
@@ -208,34 +178,32 @@ impl StoredObject {
             None => read_any(text),
         });
         let (other, places, labels) =
-            read.map_err(|source| Unreadable { key: key.to_string(), source })?;
+            read.map_err(|source| Unreadable { key: (*key).to_owned(), source })?;
         let text = other.unwrap_or_else(|| stored.clone());
         Ok(Self::new((key, revision), text, places, labels))
     }
 
-    fn new((key, revision): (Arc<str>, i64), text: Packed, places: Places, labels: Texts) -> Self {
+    fn new((key, revision): (Key, i64), text: Packed, places: Places, labels: Pairs) -> Self {
         Self {
             key,
             revision,
-            labels,
+            labels: shared(labels),
             text,
             places,
             completed: false,
             fields: None,
             value: OnceLock::new(),
+            tree: Ticket::default(),
             made: Made::default(),
         }
     }
 
-    /// What a tree will be once its text is stored; the version is not known yet. Nothing if it cannot be
+    /// What a tree will be once its text is stored; key and version are not known yet. Nothing if it cannot be
     /// told without reading the text.
-    pub(super) fn ahead(
-        key: Arc<str>,
-        text: Packed,
-        places: Option<Places>,
-        value: &Value,
-    ) -> Option<Self> {
-        Some(Self::new((key, 0), text, places?, labels_of(value)?))
+    pub(super) fn ahead(text: Packed, places: Option<Places>, value: &Value) -> Option<Self> {
+        let own = Self::new((Key::default(), 0), text, places?, labels_of(value)?);
+        TREES.keep(&own.tree, Arc::new(value.clone()));
+        Some(own)
     }
 
     /// Notes the values of selectable fields. `known` are the names objects of the resource had so far.
@@ -263,7 +231,7 @@ impl StoredObject {
     }
 
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.value_of(name)
+        self.labels.get(name)
     }
 
     pub(super) fn size_of_text(&self) -> usize {
@@ -310,6 +278,7 @@ impl StoredObject {
             completed: self.completed,
             fields: self.fields.clone(),
             value: OnceLock::new(),
+            tree: Ticket::default(),
             made: Made::default(),
         }
     }
@@ -319,9 +288,16 @@ impl StoredObject {
         self.text.with(|text| std::str::from_utf8(text).is_ok_and(|text| text.contains(words)))
     }
 
-    /// Parses the object anew; the tree is the caller's.
+    /// The object as a tree, which is the caller's. It is parsed unless it was written a moment ago.
     pub fn to_value(&self) -> Value {
-        let mut value = self.text.with(Value::from_text).unwrap_or(Value::Null);
+        let parse = || self.text.with(Value::from_text).unwrap_or(Value::Null);
+        let mut value = match self.tree() {
+            Some(tree) => {
+                debug_assert_eq!(*tree, parse(), "what is written is read as it was");
+                Arc::unwrap_or_clone(tree)
+            }
+            None => parse(),
+        };
         if value.is_object() {
             value.set(&["metadata", "resourceVersion"], self.revision.to_string());
         }
@@ -345,14 +321,14 @@ impl StoredObject {
     }
 }
 
-type Laid = (Option<Packed>, Places, Texts);
+type Laid = (Option<Packed>, Places, Pairs);
 
 /// Reads a text that somebody else has written; it is laid out anew where it has to be.
 fn read_any(text: &[u8]) -> serde_json::Result<Laid> {
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(text)?;
     let metadata = fields.get("metadata").map_or("{}", |raw| raw.get());
     let head: Head<'_> = serde_json::from_str(metadata)?;
-    let labels = head.labels();
+    let labels = head.labels.unwrap_or_default();
     let record = head.record.and_then(|record| find_record(metadata, record.get()));
     let (text, places) = match find_places(text, &fields, metadata, record) {
         Some(places) => (None, places),
@@ -366,7 +342,7 @@ fn read_any(text: &[u8]) -> serde_json::Result<Laid> {
 
 /// Reads a text that is laid out as everything is that this server has written, in one pass and without looking
 /// at more of it than that it is well formed, which needs no look at what is ours. Nothing if it is anything else.
-fn read_ours(text: &[u8], origin: Origin) -> Option<(Places, Texts)> {
+fn read_ours(text: &[u8], origin: Origin) -> Option<(Places, Pairs)> {
     let text = std::str::from_utf8(text).ok()?;
     let mut rest = text.strip_prefix('{')?;
     for name in ["\"kind\":", "\"apiVersion\":"] {
@@ -397,7 +373,7 @@ fn read_ours(text: &[u8], origin: Origin) -> Option<(Places, Texts)> {
     let record = head.record.and_then(|record| find_record(metadata, record.get()));
     let record = record.map_or(0..0, |at| at.start + version - 1..at.end + version - 1);
     let places = Places::new(bare, version, metadata_end, record)?;
-    (rest == "}").then(|| (places, head.labels()))
+    (rest == "}").then(|| (places, head.labels.unwrap_or_default()))
 }
 
 /// What follows a text in quotes that has nothing in it to be decoded.
@@ -573,8 +549,12 @@ mod tests {
     use super::*;
     use karmada_apimachinery::json;
 
+    fn key() -> Key {
+        Key::below("", &"a".into())
+    }
+
     fn read(stored: &Value) -> StoredObject {
-        StoredObject::read("a".into(), &stored.to_string().into(), 7, Origin::Anybody).unwrap()
+        StoredObject::read(key(), &stored.to_string().into(), 7, Origin::Anybody).unwrap()
     }
 
     #[test]
@@ -612,8 +592,7 @@ mod tests {
     #[test]
     fn an_empty_metadata_map_stays_valid() {
         for stored in [r#"{"metadata":{}}"#, r#"{"metadata": { } }"#, "{}"] {
-            let object =
-                StoredObject::read("a".into(), &stored.into(), 7, Origin::Anybody).unwrap();
+            let object = StoredObject::read(key(), &stored.into(), 7, Origin::Anybody).unwrap();
             let expected = json!({"metadata": {"resourceVersion": "7"}});
             assert_eq!(object.to_value(), expected);
             let mut out = Vec::new();
@@ -629,9 +608,9 @@ mod tests {
         let (text, places) = encode(&value);
         assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), value);
         let text = Packed::from(text);
-        let object = StoredObject::read("a".into(), &text, 7, Origin::Anybody).unwrap();
+        let object = StoredObject::read(key(), &text, 7, Origin::Anybody).unwrap();
         assert_eq!(object.text.place(), text.place());
-        let ahead = StoredObject::ahead("a".into(), text, places, &value).unwrap();
+        let ahead = StoredObject::ahead(text, places, &value).unwrap();
         let told = |object: &StoredObject| format!("{:?} {:?}", object.places, object.labels);
         assert_eq!(told(&ahead), told(&object));
         assert_eq!((ahead.label("app"), ahead.label("x")), (Some("web"), None));
@@ -653,8 +632,8 @@ mod tests {
             let mut value = json!({"kind": "X", "metadata": metadata, "spec": {"a": 1}});
             let (text, places) = encode(&value);
             let kept = Packed::from(text.clone());
-            let ahead = StoredObject::ahead("a".into(), kept.clone(), places, &value).unwrap();
-            let read = StoredObject::read("a".into(), &kept, 7, Origin::Anybody).unwrap();
+            let ahead = StoredObject::ahead(kept.clone(), places, &value).unwrap();
+            let read = StoredObject::read(key(), &kept, 7, Origin::Anybody).unwrap();
             value["metadata"].as_object_mut().unwrap().remove("managedFields");
             for object in [ahead, read] {
                 let mut cut = text.to_vec();
@@ -683,7 +662,7 @@ mod tests {
             let found = find_places(text.as_bytes(), &fields, metadata, record).unwrap();
             let head: BTreeMap<String, Value> = serde_json::from_str(metadata).unwrap();
             let known = head.get("labels").and_then(Value::as_object).into_iter().flatten();
-            let known: Texts = known.flat_map(|(n, v)| [n, v.as_str().unwrap()]).collect();
+            let known: Pairs = known.map(|(n, v)| (n.as_str(), v.as_str().unwrap())).collect();
             assert_eq!(format!("{places:?}"), format!("{found:?}"), "{text}");
             assert_eq!(labels, known, "{text}");
             let (at_a_glance, labels) = read_ours(text.as_bytes(), Origin::Ours).expect(text);

@@ -30,17 +30,6 @@ impl Texts {
             one
         })
     }
-
-    /// The text behind the one that is `name`, where they come in pairs.
-    pub(super) fn value_of(&self, name: &str) -> Option<&str> {
-        let mut texts = self.iter();
-        while let (Some(own), Some(value)) = (texts.next(), texts.next()) {
-            if own == name {
-                return Some(value);
-            }
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -52,9 +41,6 @@ mod tests {
         let given = ["app", "", "tier", "front\0end", "ü", "x"];
         let texts: Texts = given.into_iter().collect();
         assert_eq!(texts.iter().collect::<Vec<_>>(), given);
-        assert_eq!(texts.value_of("app"), Some(""));
-        assert_eq!(texts.value_of("tier"), Some("front\0end"));
-        assert_eq!(texts.value_of(""), None);
         assert_eq!(Texts::default().iter().count(), 0);
     }
 }

@@ -96,7 +96,7 @@ pub(crate) async fn insert(
 ) -> Result<Written, Status> {
     let key = storage.key(object.namespace(), object.name());
     let (text, places) = encode_for_store(storage, &mut object)?;
-    let _ahead = storage.cache.expect(&key, (&text, places), &mut object);
+    let _ahead = storage.cache.expect((&text, places), &mut object);
     match call.state.store.put(&key, text, Expect::Absent).await {
         Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
@@ -115,7 +115,7 @@ pub(crate) async fn replace(
     }
     let (storage, key) = (call.storage()?, &current.kv.key);
     let (text, places) = encode_for_store(storage, &mut object)?;
-    let _ahead = storage.cache.expect(key, (&text, places), &mut object);
+    let _ahead = storage.cache.expect((&text, places), &mut object);
     let expect = Expect::ModRevision(current.kv.mod_revision);
     match call.state.store.put(key, text, expect).await {
         Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::{Packed, Pattern};
+use crate::{LONGEST, Packed, Pattern};
 
 /// Shorter texts are kept as they are.
 const SHORT: usize = 128;
@@ -29,9 +29,25 @@ pub struct Patterns {
     /// How many texts have fitted badly, less those that have fitted well since.
     poor: AtomicU32,
     made: AtomicU32,
+    /// What every pattern made here begins with.
+    mark: Box<[u8]>,
 }
 
 impl Patterns {
+    /// Patterns that tell by a mark what is known of all texts that were packed by them, also when they are read again.
+    pub fn marked(mark: &[u8]) -> Self {
+        Self { mark: mark.into(), ..Self::default() }
+    }
+
+    /// Whether a text was packed by patterns with the same mark.
+    pub fn have_packed(&self, packed: &Packed) -> bool {
+        !self.mark.is_empty() && packed.pattern.as_ref().is_some_and(|by| self.is_own(by))
+    }
+
+    fn is_own(&self, pattern: &Pattern) -> bool {
+        pattern.text().starts_with(&self.mark)
+    }
+
     /// Packs a text as well as it can be.
     pub fn pack(&self, text: &[u8]) -> Packed {
         if text.len() < SHORT {
@@ -51,7 +67,9 @@ impl Patterns {
     pub fn follow(&self, known: &Packed) {
         let learned = |pattern: &Pattern| pattern.text().len();
         let current = self.current.read().as_deref().map_or(0, learned);
-        if let Some(pattern) = known.pattern.as_ref().filter(|known| learned(known) > current) {
+        if let Some(pattern) =
+            known.pattern.as_ref().filter(|known| learned(known) > current && self.is_own(known))
+        {
             *self.current.write() = Some(pattern.clone());
         }
     }
@@ -72,7 +90,11 @@ impl Patterns {
         if text.len() < SHORT_PATTERN || self.made.fetch_add(1, Ordering::Relaxed) >= MOST {
             return None;
         }
-        let pattern = Arc::new(Pattern::new(&[former, text].concat()));
+        let former = former.strip_prefix(&*self.mark).unwrap_or(former);
+        let learned = [former, text].concat();
+        let surplus = (self.mark.len() + learned.len()).saturating_sub(LONGEST);
+        let kept = learned.get(surplus..).unwrap_or_default();
+        let pattern = Arc::new(Pattern::new(&[&self.mark, kept].concat()));
         *self.current.write() = Some(pattern.clone());
         Some(pattern)
     }
@@ -132,6 +154,26 @@ mod tests {
         assert!(patterns.made.load(Ordering::Relaxed) > MOST);
         (0..1000).for_each(|seed| drop(patterns.pack(&noise(seed, 700))));
         assert!(Arc::ptr_eq(&before, patterns.current.read().as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_mark_tells_who_has_packed_a_text() {
+        let [one, other, none] =
+            [Patterns::marked(b"#1"), Patterns::marked(b"#2"), Patterns::default()];
+        // So many that the pattern is as long as it can be.
+        let texts: Vec<_> = (0..200).map(|name| object(name / 10, name as usize)).collect();
+        for text in &texts {
+            let packed = one.pack(text);
+            assert_eq!(packed.to_bytes(), text);
+            assert_eq!(one.have_packed(&packed), packed.parts().1.is_some());
+            assert!(!other.have_packed(&packed) && !none.have_packed(&packed));
+            other.follow(&packed);
+            assert!(other.current.read().is_none());
+        }
+        let last = one.current.read().clone().unwrap();
+        assert_eq!(last.text().len(), LONGEST);
+        assert!(!one.have_packed(&texts[0].clone().into()), "nobody has packed it");
+        assert!(!none.have_packed(&none.pack(&texts[0])), "there is nothing to know");
     }
 
     #[test]

@@ -51,12 +51,22 @@ pub struct Reading {
     pub transform: Option<Transform>,
     /// Whether a text needs no transformation, told without making a tree of it; a no may be wrong.
     pub is_whole: Option<IsWhole>,
+    /// Stands for the rules of the transformation: what was written under the same ones needs none. Empty if nobody knows.
+    pub rules: Vec<u8>,
     /// Extracts the selectable fields beside name and namespace.
     pub fields: Option<Fields>,
     /// Is told of every change, in order, before anyone can see it in the cache.
     pub observe: Option<Observe>,
     /// Texts are secret: none of them becomes a pattern for others, which could outlive it.
     pub is_secret: bool,
+}
+
+/// How a text is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    AsStored,
+    /// Brought up to date with its schema.
+    Otherwise,
 }
 
 /// The cache of one resource.
@@ -117,7 +127,7 @@ impl Cache {
         };
         let (state, tail, ahead) = (RwLock::new(state), Signal::new(0), Mutex::default());
         let (field_names, readers) = (OnceLock::new(), Readers::default());
-        let patterns = Patterns::default();
+        let patterns = Patterns::marked(&reading.rules);
         Self { prefix, reading, state, tail, field_names, ahead, readers, patterns }
     }
 
@@ -137,15 +147,20 @@ impl Cache {
         }
     }
 
-    /// The text as it is to be stored.
-    pub fn pack(&self, text: &[u8]) -> Packed {
-        if self.reading.is_secret { text.into() } else { self.patterns.pack(text) }
+    /// The text as it is to be stored. Where packing tells that a text was written under these rules, one that was not is
+    /// kept as it is.
+    pub fn pack(&self, text: &[u8], reads: Reads) -> Packed {
+        let would_tell_wrongly = reads == Reads::Otherwise && !self.reading.rules.is_empty();
+        if self.reading.is_secret || would_tell_wrongly {
+            return text.into();
+        }
+        self.patterns.pack(text)
     }
 
     /// What is stored, as small as it can be kept here.
-    fn kept(&self, stored: &Packed) -> Packed {
+    fn kept(&self, stored: &Packed, reads: Reads) -> Packed {
         match stored.parts() {
-            (text, None) => self.pack(text),
+            (text, None) => self.pack(text, reads),
             (_, Some(_)) => {
                 self.patterns.follow(stored);
                 stored.clone()
@@ -153,21 +168,31 @@ impl Cache {
         }
     }
 
-    /// Makes of a tree what it would be read as if it were stored; says whether that is anything else.
-    pub fn complete(&self, value: &mut Value) -> bool {
-        self.reading.transform.as_ref().is_some_and(|transform| transform(value))
+    /// Whether a text reads differently from how it is stored, as far as that can be told without a tree.
+    fn look_at(&self, stored: &Packed) -> Reads {
+        let Reading { transform, is_whole, .. } = &self.reading;
+        let is_whole = || is_whole.as_ref().is_some_and(|is| stored.with(|text| is(text)));
+        if transform.is_none() || self.patterns.have_packed(stored) || is_whole() {
+            Reads::AsStored
+        } else {
+            Reads::Otherwise
+        }
     }
 
-    /// Tells what is about to be stored, so that it needs not be read again when it comes back.
-    /// The tree becomes what it is read as from then on.
+    /// Makes of a tree what it would be read as if it were stored; says whether that is anything else.
+    pub fn complete(&self, value: &mut Value) -> Reads {
+        match &self.reading.transform {
+            Some(transform) if transform(value) => Reads::Otherwise,
+            _ => Reads::AsStored,
+        }
+    }
+
+    /// Tells what is about to be stored and read as it is, so that it needs not be read again when it comes back.
     pub fn expect(
         &self,
         (text, places): (&Packed, Option<Places>),
-        value: &mut Value,
+        value: &Value,
     ) -> Option<Ahead<'_>> {
-        if self.complete(value) {
-            return None;
-        }
         let mut object = StoredObject::ahead(text.clone(), places, value)?;
         if let Some(fields) = &self.reading.fields {
             object.set_fields(fields(value), &self.field_names);
@@ -201,23 +226,16 @@ impl Cache {
 
     fn read_as(&self, key: Key, kv: &KeyValue) -> Result<StoredObject, Unreadable> {
         let revision = kv.mod_revision;
-        let (kept, origin) = (self.kept(&kv.value), Origin::of(&kv.value));
+        let (reads, origin) = (self.look_at(&kv.value), Origin::of(&kv.value));
+        let kept = self.kept(&kv.value, reads);
         let mut object = StoredObject::read(key.clone(), &kept, revision, origin)?;
-        if self.reading.transform.is_none() && self.reading.fields.is_none() {
-            return Ok(object);
-        }
-        let is_whole = self
-            .reading
-            .is_whole
-            .as_ref()
-            .is_some_and(|is_whole| kv.value.with(|text| is_whole(text)));
-        if is_whole && self.reading.fields.is_none() {
+        if reads == Reads::AsStored && self.reading.fields.is_none() {
             return Ok(object);
         }
         let mut value = object.to_value();
-        if self.complete(&mut value) {
+        if reads == Reads::Otherwise && self.complete(&mut value) == Reads::Otherwise {
             value.remove_at(&["metadata", "resourceVersion"]);
-            let text = self.pack(&encode(&value).0);
+            let text = self.pack(&encode(&value).0, Reads::AsStored);
             object = StoredObject::read(key, &text, revision, Origin::Ours)?;
             object.completed = true;
         }
@@ -464,5 +482,46 @@ impl State {
             self.since = oldest.revision;
             self.head += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use karmada_apimachinery::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_under_the_same_rules_is_taken_as_it_is() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let cache_with = |rules: &[u8]| {
+            let asked = asked.clone();
+            let is_whole = move |_: &[u8]| asked.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+            let reading = Reading {
+                transform: Some(Arc::new(|_| false)),
+                is_whole: Some(Arc::new(is_whole)),
+                rules: rules.to_vec(),
+                ..Reading::default()
+            };
+            Cache::new("/x/".to_owned(), reading, History::default())
+        };
+        let (one, other) = (cache_with(b"#1"), cache_with(b"#2"));
+        let text = encode(&json!({"metadata": {"name": "a"}, "spec": "x".repeat(1000)})).0;
+        let asks = |cache: &Cache, value: Packed| {
+            let key = "/x/a".into();
+            let kv = KeyValue { key, value, create_revision: 2, mod_revision: 2, version: 1 };
+            asked.store(0, Ordering::Relaxed);
+            assert_eq!(cache.read(&kv).unwrap().name(), "a");
+            asked.load(Ordering::Relaxed) > 0
+        };
+        let packed = one.pack(&text, Reads::AsStored);
+        assert!(packed.weight() < text.len() / 2);
+        assert!(!asks(&one, packed.clone()));
+        assert!(asks(&other, packed), "it was written under others");
+        assert!(asks(&one, text.clone().into()), "anybody may have written it");
+        let otherwise = one.pack(&text, Reads::Otherwise);
+        assert!(asks(&one, otherwise), "it is to be brought up to date");
     }
 }

@@ -12,7 +12,7 @@ use karmada_apimachinery::value::Text;
 use karmada_store::{Error, Expect, KeyValue, Packed};
 
 use crate::admission::{Attributes, Operation};
-use crate::cache::{self, Places};
+use crate::cache::{self, Ahead, Reads};
 use crate::call::Call;
 use crate::registry::{Served, Storage};
 
@@ -61,14 +61,21 @@ pub(crate) async fn load_existing(
     current.ok_or_else(|| Status::not_found(&call.served.group_resource(), name))
 }
 
-/// The bytes an object is stored as: without its version, which is the store's own.
-fn encode_for_store(
-    storage: &Storage,
+/// The bytes an object is stored as: without its version, which is the store's own. The tree becomes what it is read as
+/// from then on, and the cache is told of it where that is the same.
+fn encode_for_store<'a>(
+    storage: &'a Storage,
     value: &mut Value,
-) -> Result<(Packed, Option<Places>), Status> {
+) -> Result<(Packed, Option<Ahead<'a>>), Status> {
     value.remove_at(&["metadata", "resourceVersion"]);
     let (text, places) = cache::encode(value);
-    Ok((storage.cache.pack(&checked_size(text)?), places))
+    let (text, reads) = (checked_size(text)?, storage.cache.complete(value));
+    let packed = storage.cache.pack(&text, reads);
+    let ahead = match reads {
+        Reads::AsStored => storage.cache.expect((&packed, places), value),
+        Reads::Otherwise => None,
+    };
+    Ok((packed, ahead))
 }
 
 /// The largest object that is kept.
@@ -95,8 +102,7 @@ pub(crate) async fn insert(
     mut object: Value,
 ) -> Result<Written, Status> {
     let key = storage.key(object.namespace(), object.name());
-    let (text, places) = encode_for_store(storage, &mut object)?;
-    let _ahead = storage.cache.expect((&text, places), &mut object);
+    let (text, _ahead) = encode_for_store(storage, &mut object)?;
     match call.state.store.put(&key, text, Expect::Absent).await {
         Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),
         Err(Error::Conflict { .. }) => Ok(Written::Raced),
@@ -114,8 +120,7 @@ pub(crate) async fn replace(
         return Ok(Written::Stored(current.value.clone()));
     }
     let (storage, key) = (call.storage()?, &current.kv.key);
-    let (text, places) = encode_for_store(storage, &mut object)?;
-    let _ahead = storage.cache.expect((&text, places), &mut object);
+    let (text, _ahead) = encode_for_store(storage, &mut object)?;
     let expect = Expect::ModRevision(current.kv.mod_revision);
     match call.state.store.put(key, text, expect).await {
         Ok(kv) => Ok(Written::Stored(settled(call, object, kv.mod_revision).await)),

@@ -144,6 +144,7 @@ impl Custom {
         Some(Reading {
             transform: Some(transform),
             is_whole: Some(is_whole),
+            rules: rules_of(definition),
             fields,
             observe: None,
             is_secret: false,
@@ -509,6 +510,16 @@ impl Strategy for Custom {
     fn schema_digest(&self) -> Option<&str> {
         Some(&self.digest)
     }
+}
+
+/// Raised whenever the same definition shapes objects otherwise than before.
+const SHAPING: u32 = 1;
+
+/// Stands for everything that shapes the objects of a definition. It begins as no text of an object does.
+fn rules_of(definition: &Value) -> Vec<u8> {
+    let spec = definition.get("spec").map(Value::to_string).unwrap_or_default();
+    let sum = Sha256::digest(spec.as_bytes());
+    [&b"#shape"[..], &SHAPING.to_le_bytes(), &sum[..16]].concat()
 }
 
 #[cfg(test)]

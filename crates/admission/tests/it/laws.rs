@@ -180,7 +180,7 @@ fn disturb(object: &mut Value, seed: u64) {
     let (parent, name) = place.rsplit_once('/').unwrap_or_default();
     let word = &words[(seed / 1000 % words.len() as u64) as usize];
     match object.pointer_mut(parent) {
-        Some(Value::Object(fields)) if seed / 100_000 % 4 == 0 => {
+        Some(Value::Object(fields)) if (seed / 100_000).is_multiple_of(4) => {
             fields.remove(name.replace("~1", "/").replace("~0", "~"));
         }
         _ => *object.pointer_mut(place).unwrap() = word.clone(),

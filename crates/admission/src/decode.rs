@@ -4,9 +4,9 @@
 
 use karmada_api::meta::Kind;
 use karmada_api::wire::{GO_TYPE, schema_of};
-use karmada_apimachinery::Value;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::value::Text;
+use karmada_apimachinery::{Map, Value};
 
 use crate::request::Denial;
 
@@ -20,9 +20,12 @@ pub(crate) fn decode<K: Kind>(object: &Value) -> Result<K, Denial> {
 
 /// Refuses an object whose fields are not of the types of kind `K`.
 pub(crate) fn check<K: Kind>(object: &Value) -> Result<(), Denial> {
-    let gvk = object.gvk();
-    if gvk.kind != K::KIND || object.api_version() != K::api_version() {
+    if !is_of::<K>(object) {
+        let gvk = object.gvk();
         return Err(Denial::unreadable(format!("unable to decode {gvk} into *{}", K::go_type())));
+    }
+    if K::written().is_written(object, STATUS, None) {
+        return Ok(());
     }
     // Looked for first: the type itself would take a list for a struct.
     let mut mismatch = Mismatch { structure: String::new(), path: Vec::new() };
@@ -30,6 +33,25 @@ pub(crate) fn check<K: Kind>(object: &Value) -> Result<(), Denial> {
         Some(message) => Err(Denial::unreadable(message)),
         None => Ok(()),
     }
+}
+
+fn is_of<K: Kind>(object: &Value) -> bool {
+    object.kind() == K::KIND && object.api_version().split_once('/') == Some((K::GROUP, K::VERSION))
+}
+
+/// The part that the kinds always write and that new objects do not have.
+const STATUS: &str = "status";
+
+/// The object as [`encode`] would write it after [`decode`], if that can be told without them. Nobody looks
+/// into the list at `aside`, if it has items.
+pub(crate) fn written<K: Kind>(object: &Value, aside: &[&str]) -> Option<Value> {
+    let list = object.at(aside);
+    if !is_of::<K>(object) || !K::written().is_written(object, STATUS, list) {
+        return None;
+    }
+    let mut object = object.clone();
+    object.as_object_mut()?.entry(STATUS).or_insert_with(|| Value::Object(Map::new()));
+    Some(object)
 }
 
 /// The record of who wrote which field. It is as long as the rest of many an object.
@@ -172,12 +194,7 @@ impl<'a> Mismatch<'a> {
         }
     }
 
-    fn find_in_fields(
-        &mut self,
-        schema: &Value,
-        fields: &'a karmada_apimachinery::Map,
-        depth: usize,
-    ) -> Option<String> {
+    fn find_in_fields(&mut self, schema: &Value, fields: &'a Map, depth: usize) -> Option<String> {
         if let Some(values) = schema.get("additionalProperties") {
             return fields.values().find_map(|value| self.find(values, value, depth - 1));
         }
@@ -238,7 +255,9 @@ fn go_type(schema: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use karmada_api::meta::ObjectMeta;
     use karmada_api::policy::{ClusterOverridePolicy, PropagationPolicy};
+    use karmada_api::work::{ResourceBinding, Work};
     use karmada_apimachinery::json;
 
     fn policy(spec: Value) -> Value {
@@ -287,6 +306,25 @@ mod tests {
             denial.message,
             "unable to decode policy.karmada.io/v1alpha1, Kind=PropagationPolicy into *v1alpha1.ClusterOverridePolicy"
         );
+    }
+
+    #[test]
+    fn what_our_own_types_wrote_need_not_be_read() {
+        let mut work = Work::with_metadata(ObjectMeta {
+            name: "w".to_owned(),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            ..ObjectMeta::default()
+        });
+        work.spec.workload.manifests = vec![json!({"kind": "ConfigMap", "weight": 0.5})];
+        let mut object = work.to_value().unwrap();
+        let manifests = &["spec", "workload", "manifests"];
+        assert_eq!(written::<Work>(&object, manifests), Some(object.clone()));
+        let whole = object.clone();
+        object.remove_at(&["status"]);
+        assert_eq!(written::<Work>(&object, manifests), Some(whole));
+        // A fraction may come back as another one.
+        assert_eq!(written::<Work>(&object, &[]), None);
+        assert_eq!(written::<ResourceBinding>(&object, manifests), None);
     }
 
     #[test]

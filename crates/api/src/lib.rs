@@ -21,6 +21,7 @@ pub mod event_reason;
 pub mod explain;
 pub mod features;
 pub mod finalizers;
+pub mod form;
 pub mod hpa;
 pub mod ingress;
 pub mod labels;

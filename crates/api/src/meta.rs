@@ -6,6 +6,7 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::readable::Readable;
 use serde::{Deserialize, Serialize};
 
+use crate::form::Form;
 use crate::wire::{Carried, Described, Time, go_package, text, wire};
 
 go_package!("v1");
@@ -160,6 +161,9 @@ pub trait Kind:
     /// Writes a tree. It is compiled once, here.
     fn to_value(&self) -> serde_json::Result<Value>;
 
+    /// What objects of the kind look like when they were written by the type; made once.
+    fn written() -> &'static Form;
+
     fn api_version() -> String {
         format!("{}/{}", Self::GROUP, Self::VERSION)
     }
@@ -205,6 +209,11 @@ macro_rules! kinds {
             #[inline(never)]
             fn to_value(&self) -> serde_json::Result<karmada_apimachinery::Value> {
                 karmada_apimachinery::to_value(self)
+            }
+            fn written() -> &'static $crate::form::Form {
+                static FORM: std::sync::LazyLock<$crate::form::Form> =
+                    std::sync::LazyLock::new(<$name as $crate::wire::Described>::form);
+                &FORM
             }
         }
 

@@ -5,6 +5,7 @@ pub use karmada_apimachinery::quantity::Quantity;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::json;
 
+use crate::form::Form;
 use crate::wire::Described;
 
 const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
@@ -19,5 +20,8 @@ impl Described for Quantity {
     }
     fn go_type() -> String {
         "resource.Quantity".to_owned()
+    }
+    fn form() -> Form {
+        Form::Amount
     }
 }

@@ -15,6 +15,7 @@ use karmada_apimachinery::{Map, json};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::form::Form;
 pub use crate::time::Time;
 
 /// A type that knows its JSON schema.
@@ -24,6 +25,9 @@ pub trait Described {
 
     /// The Go spelling of the type, as decoding errors of the original name it.
     fn go_type() -> String;
+
+    /// What the type writes.
+    fn form() -> Form;
 }
 
 /// The schema of a type, built once per process.
@@ -131,7 +135,7 @@ fn prose(docs: &[&str]) -> String {
     docs.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
 }
 
-fn camel_case(field: &str) -> String {
+pub(crate) fn camel_case(field: &str) -> String {
     let mut out = String::with_capacity(field.len());
     let mut upper = false;
     for c in field.trim_start_matches("r#").chars() {
@@ -160,25 +164,26 @@ pub(crate) fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 macro_rules! scalar_schema {
-    ($($ty:ty => $go:literal, $schema:tt;)*) => {$(
+    ($($ty:ty => $go:literal, $form:expr, $schema:tt;)*) => {$(
         impl Described for $ty {
             fn schema() -> Value { json!($schema) }
             fn go_type() -> String { $go.to_owned() }
+            fn form() -> Form { $form }
         }
     )*};
 }
 
 scalar_schema! {
-    String => "string", {"type": "string"};
-    bool => "bool", {"type": "boolean"};
-    i32 => "int32", {"type": "integer", "format": "int32"};
-    i64 => "int64", {"type": "integer", "format": "int64"};
-    Int => "int", {"type": "integer"};
-    Uint => "uint", {"type": "integer"};
-    Carried => "interface {}", {"x-kubernetes-preserve-unknown-fields": true};
-    Value => "interface {}", {"x-kubernetes-preserve-unknown-fields": true};
-    Time => "v1.Time", {"type": "string", "format": "date-time"};
-    Bytes => "[]uint8", {"type": "string", "format": "byte"};
+    String => "string", Form::Text, {"type": "string"};
+    bool => "bool", Form::Flag, {"type": "boolean"};
+    i32 => "int32", Form::whole::<i32>(), {"type": "integer", "format": "int32"};
+    i64 => "int64", Form::whole::<i64>(), {"type": "integer", "format": "int64"};
+    Int => "int", Form::whole::<i64>(), {"type": "integer"};
+    Uint => "uint", Form::whole::<u64>(), {"type": "integer"};
+    Carried => "interface {}", Form::Carried, {"x-kubernetes-preserve-unknown-fields": true};
+    Value => "interface {}", Form::Any, {"x-kubernetes-preserve-unknown-fields": true};
+    Time => "v1.Time", Form::Moment, {"type": "string", "format": "date-time"};
+    Bytes => "[]uint8", Form::Text, {"type": "string", "format": "byte"};
 }
 
 impl<T: Described> Described for Option<T> {
@@ -187,6 +192,9 @@ impl<T: Described> Described for Option<T> {
     }
     fn go_type() -> String {
         T::go_type()
+    }
+    fn form() -> Form {
+        Form::Option(Box::new(T::form()))
     }
 }
 
@@ -197,6 +205,9 @@ impl<T: Described> Described for Vec<T> {
     fn go_type() -> String {
         format!("[]{}", T::go_type())
     }
+    fn form() -> Form {
+        Form::List(Box::new(T::form()))
+    }
 }
 
 impl<T: Described> Described for BTreeMap<String, T> {
@@ -205,6 +216,9 @@ impl<T: Described> Described for BTreeMap<String, T> {
     }
     fn go_type() -> String {
         format!("map[string]{}", T::go_type())
+    }
+    fn form() -> Form {
+        Form::Map(Box::new(T::form()))
     }
 }
 
@@ -275,40 +289,44 @@ impl<'de> Deserialize<'de> for Carried {
 /// Defines structs that are serde types and schema nodes at once; see the module docs.
 macro_rules! wire {
     ($( $(#[doc = $doc:literal])* pub struct $name:ident $(= $facts:tt)? { $($body:tt)* } )*) => {$(
-        $crate::wire::wire!(@fields $name [[$($doc,)*] [$($facts)?]] [] [] $($body)*);
+        $crate::wire::wire!(@fields $name [[$($doc,)*] [$($facts)?]] [] [] [] $($body)*);
     )*};
-    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*]
+    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*] [$($form:tt)*]
         $(#[doc = $fdoc:literal])* flatten $field:ident : $ty:ty, $($rest:tt)*) => {
         $crate::wire::wire!(@fields $name $doc
             [$($rust)* $(#[doc = $fdoc])* #[serde(flatten)] pub $field: $ty,]
-            [$($schema)* .inline(<$ty as $crate::wire::Described>::schema())] $($rest)*);
+            [$($schema)* .inline(<$ty as $crate::wire::Described>::schema())]
+            [$($form)* .inline()] $($rest)*);
     };
-    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*]
+    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*] [$($form:tt)*]
         $(#[doc = $fdoc:literal])* $field:ident $(as $json:literal)? ? : $ty:ty $(= $facts:tt)?, $($rest:tt)*) => {
         $crate::wire::wire!(@fields $name $doc
             [$($rust)* $(#[doc = $fdoc])* $(#[serde(rename = $json)])?
              #[serde(deserialize_with = "crate::wire::null_as_zero", skip_serializing_if = "crate::wire::is_zero")]
              pub $field: $ty,]
             [$($schema)* .field((stringify!($field), concat!($($json)?)), &[$($fdoc),*], false,
-                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
+                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())]
+            [$($form)* .field((stringify!($field), concat!($($json)?)), false, <$ty as $crate::wire::Described>::form())] $($rest)*);
     };
-    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*]
+    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*] [$($form:tt)*]
         $(#[doc = $fdoc:literal])* $field:ident $(as $json:literal)? + : $ty:ty $(= $facts:tt)?, $($rest:tt)*) => {
         $crate::wire::wire!(@fields $name $doc
             [$($rust)* $(#[doc = $fdoc])* $(#[serde(rename = $json)])?
              #[serde(deserialize_with = "crate::wire::null_as_zero")] pub $field: $ty,]
             [$($schema)* .field((stringify!($field), concat!($($json)?)), &[$($fdoc),*], false,
-                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
+                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())]
+            [$($form)* .field((stringify!($field), concat!($($json)?)), true, <$ty as $crate::wire::Described>::form())] $($rest)*);
     };
-    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*]
+    (@fields $name:ident $doc:tt [$($rust:tt)*] [$($schema:tt)*] [$($form:tt)*]
         $(#[doc = $fdoc:literal])* $field:ident $(as $json:literal)? : $ty:ty $(= $facts:tt)?, $($rest:tt)*) => {
         $crate::wire::wire!(@fields $name $doc
             [$($rust)* $(#[doc = $fdoc])* $(#[serde(rename = $json)])?
              #[serde(deserialize_with = "crate::wire::null_as_zero")] pub $field: $ty,]
             [$($schema)* .field((stringify!($field), concat!($($json)?)), &[$($fdoc),*], true,
-                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())] $($rest)*);
+                <$ty as $crate::wire::Described>::schema(), karmada_apimachinery::json!({ $( "+": $facts )? })["+"].take())]
+            [$($form)* .field((stringify!($field), concat!($($json)?)), true, <$ty as $crate::wire::Described>::form())] $($rest)*);
     };
-    (@fields $name:ident [[$($doc:literal,)*] [$($facts:tt)?]] [$($rust:tt)*] [$($schema:tt)*]) => {
+    (@fields $name:ident [[$($doc:literal,)*] [$($facts:tt)?]] [$($rust:tt)*] [$($schema:tt)*] [$($form:tt)*]) => {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -322,6 +340,9 @@ macro_rules! wire {
             }
             fn go_type() -> String {
                 concat_package(stringify!($name))
+            }
+            fn form() -> $crate::form::Form {
+                $crate::form::StructForm::default() $($form)* .build()
             }
         }
     };
@@ -404,6 +425,9 @@ macro_rules! text {
             }
             fn go_type() -> String {
                 concat_package(stringify!($name))
+            }
+            fn form() -> $crate::form::Form {
+                $crate::form::Form::Text
             }
         }
     )*};

@@ -84,7 +84,7 @@ pub trait ObjectMutExt {
 impl ObjectMutExt for Value {
     fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         if let Some((last, parents)) = path.split_last() {
-            self.map_at_mut(parents).insert((*last).to_owned(), value.into());
+            self.map_at_mut(parents).insert(*last, value.into());
         }
     }
     fn set_default(&mut self, path: &[&str], value: impl Into<Value>) {
@@ -102,7 +102,7 @@ impl ObjectMutExt for Value {
     fn map_at_mut(&mut self, path: &[&str]) -> &mut Map {
         let mut value = self;
         for step in path {
-            value = as_map(value).entry((*step).to_owned()).or_insert(Value::Null);
+            value = as_map(value).entry(*step).or_insert(Value::Null);
         }
         as_map(value)
     }

@@ -7,10 +7,10 @@ use karmada_api::scopes::Binding;
 use karmada_api::work::{Component, ResourceBinding};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::field::{FieldError, Path};
-use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 
 use super::quota_enforcement;
-use crate::decode::{RECORD, check, decode, encode, put_back, set_aside};
+use crate::decode::{RECORD, check, decode, encode, put_back, set_aside, written};
 use crate::request::{Denial, Environment, Operation, Request, Verdict, refuse_any};
 
 /// Gives a new binding its permanent id.
@@ -18,14 +18,33 @@ pub(crate) fn mutate<B: Binding>(
     request: &Request,
     environment: &dyn Environment,
 ) -> Result<Verdict, Denial> {
-    let (rest, aside) = set_aside(&request.object, &[RECORD]);
+    let object = match written::<B>(&request.object, &[]) {
+        Some(object) => mutate_tree::<B>(object, environment),
+        None => mutate_typed::<B>(&request.object, environment)?,
+    };
+    Ok(Verdict { object: Some(object), ..Verdict::default() })
+}
+
+/// Changes an object that the type itself would write as it is.
+fn mutate_tree<B: Binding>(mut binding: Value, environment: &dyn Environment) -> Value {
+    if binding.label(B::PERMANENT_ID).is_none_or(str::is_empty) {
+        binding.set(&["metadata", "labels", B::PERMANENT_ID], environment.new_id());
+    }
+    binding
+}
+
+fn mutate_typed<B: Binding>(
+    object: &Value,
+    environment: &dyn Environment,
+) -> Result<Value, Denial> {
+    let (rest, aside) = set_aside(object, &[RECORD]);
     let mut binding: B = decode(&rest)?;
     if binding.permanent_id().is_empty() {
         binding.metadata_mut().labels.insert(B::PERMANENT_ID.to_owned(), environment.new_id());
     }
     let mut object = encode(&binding, &rest)?;
     put_back(&mut object, aside);
-    Ok(Verdict { object: Some(object), ..Verdict::default() })
+    Ok(object)
 }
 
 pub(crate) fn validate(

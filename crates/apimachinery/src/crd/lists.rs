@@ -12,6 +12,19 @@ pub fn validate_lists(value: &Value, schema: &Schema, path: &Path) -> Vec<FieldE
     errors
 }
 
+/// Whether a list in which nothing may stand twice may be anywhere below a node. Where there is none,
+/// [`validate_lists`] has nothing to say.
+pub(super) fn has_unique_lists(schema: &Schema) -> bool {
+    let values = match &schema.additional {
+        Additional::Schema(values) => Some(&**values),
+        _ => None,
+    };
+    matches!(schema.extensions.list_type.as_deref(), Some("set" | "map"))
+        || schema.properties.values().any(has_unique_lists)
+        || schema.items.as_deref().is_some_and(has_unique_lists)
+        || values.is_some_and(has_unique_lists)
+}
+
 /// The way to a value. It becomes a path only where there is a list to look at.
 enum Trail<'a> {
     Start(&'a Path),

@@ -330,10 +330,11 @@ impl Coercion<'_> {
 }
 
 /// Everything a written resource goes through between text and admission. `problems` receives what
-/// `fieldValidation` has to say; an error is the text that refuses the body.
+/// `fieldValidation` has to say; an error is the text that refuses the body. With the schema comes whether it
+/// has resources inside.
 pub fn shape_written(
     value: &mut Value,
-    schema: &Schema,
+    (schema, has_embedded): (&Schema, bool),
     object_meta: Cursor<'_>,
     problems: &mut Problems,
 ) -> Result<(), String> {
@@ -346,7 +347,9 @@ pub fn shape_written(
         // where it does not.
         drop_nulls(value, schema);
     }
-    coerce_embedded_metadata(value, schema, object_meta, problems)?;
+    if has_embedded {
+        coerce_embedded_metadata(value, schema, object_meta, problems)?;
+    }
     if !is_in_shape {
         default(value, schema);
     }

@@ -292,7 +292,7 @@ fn written_objects_are_pruned_and_defaulted() {
         "pod": {"kind": "Pod", "metadata": {"name": "p", "bogus": 1}, "spec": {"s": 2.0}},
     }});
     let mut problems = Problems::default();
-    shape_written(&mut object, &schema, meta, &mut problems).expect("fits");
+    shape_written(&mut object, (&schema, true), meta, &mut problems).expect("fits");
     assert_eq!(
         object,
         json!({"kind": "T", "metadata": {"name": "a"}, "spec": {
@@ -311,7 +311,7 @@ fn written_objects_are_pruned_and_defaulted() {
         ]
     );
     let mut bad = json!({"metadata": {"labels": "x"}});
-    let error = shape_written(&mut bad, &schema, meta, &mut problems);
+    let error = shape_written(&mut bad, (&schema, true), meta, &mut problems);
     assert!(
         error.is_err_and(
             |text| text.starts_with("json: cannot unmarshal string into Go struct field")
@@ -361,11 +361,11 @@ fn nulls_in_resources_inside_are_gone_where_the_schema_mentions_them() {
         (json!({"map": {"a": {"metadata": null}, "b": null}}), json!({"map": {"a": {}}})),
     ] {
         let mut object = written.clone();
-        shape_written(&mut object, &schema, meta, &mut Problems::default()).expect("fits");
+        shape_written(&mut object, (&schema, true), meta, &mut Problems::default()).expect("fits");
         assert_eq!(object, expected, "{written}");
     }
     let mut refused = json!({"bare": {"apiVersion": null}});
-    let error = shape_written(&mut refused, &schema, meta, &mut Problems::default());
+    let error = shape_written(&mut refused, (&schema, true), meta, &mut Problems::default());
     assert_eq!(error, Err("bare.apiVersion: Invalid value: null: must be a string".to_owned()));
 }
 

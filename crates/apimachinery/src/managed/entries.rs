@@ -178,8 +178,13 @@ impl Entry {
             ),
             ("time", self.time.map(Value::String)),
         ];
-        let parts = parts.into_iter();
-        parts.filter_map(|(name, part)| Some((Text::new_static(name), part?))).collect()
+        let mut entry = Map::with_capacity(parts.len());
+        for (name, part) in parts {
+            if let Some(part) = part {
+                entry.insert(Text::new_static(name), part);
+            }
+        }
+        Value::Object(entry)
     }
 
     /// Whether an entry that was read says what this one says.

@@ -3,9 +3,8 @@
 
 use crate::Value;
 
-use super::{NameRule, label_name, label_value, qualified_name};
+use super::{NameRule, is_label_value, is_qualified_name, label_name, label_value, qualified_name};
 use crate::field::{FieldError, Path, Shown, quote};
-use crate::gvk::GroupVersion;
 use crate::object::ObjectExt;
 
 /// Bytes all annotation keys and values of an object may take together.
@@ -19,9 +18,13 @@ const SUBRESOURCE_MAX_BYTES: usize = 256;
 pub fn validate_labels(labels: Option<&Value>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
-        errors.extend(refuse(path, key, qualified_name(key)));
+        if !is_qualified_name(key) {
+            errors.extend(refuse(path, key, qualified_name(key)));
+        }
         let value = value.as_str().unwrap_or_default();
-        errors.extend(refuse(path, value, label_value(value)));
+        if !is_label_value(value) {
+            errors.extend(refuse(path, value, label_value(value)));
+        }
     }
     errors
 }
@@ -31,10 +34,10 @@ pub fn validate_annotations(annotations: Option<&Value>, path: &Path) -> Vec<Fie
     let mut errors = Vec::new();
     let mut bytes = 0;
     for (key, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
-        let is_lower = key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
-        let wrong =
-            if is_lower { qualified_name(key) } else { qualified_name(&key.to_lowercase()) };
-        errors.extend(refuse(path, key, wrong));
+        // A key that is fine is so in lower case as well.
+        if !is_qualified_name(key) {
+            errors.extend(refuse(path, key, qualified_name(&key.to_lowercase())));
+        }
         bytes += key.len() + value.as_str().map_or(0, str::len);
     }
     if bytes > ANNOTATIONS_MAX_BYTES {
@@ -162,8 +165,9 @@ fn refuse_new_finalizers(new: &Value, old: &Value, path: &Path) -> Option<FieldE
 
 pub fn validate_finalizers(finalizers: &[Value], path: &Path) -> Vec<FieldError> {
     let names = || finalizers.iter().filter_map(Value::as_str);
+    let wrong = names().filter(|name| !is_qualified_name(name));
     let mut errors: Vec<FieldError> =
-        names().flat_map(|name| refuse(path, name, qualified_name(name))).collect();
+        wrong.flat_map(|name| refuse(path, name, qualified_name(name))).collect();
     if names().any(|name| name == "orphan") && names().any(|name| name == "foregroundDeletion") {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid(path, finalizers.to_vec(), detail));
@@ -173,22 +177,24 @@ pub fn validate_finalizers(finalizers: &[Value], path: &Path) -> Vec<FieldError>
 
 pub fn validate_owner_references(references: &[Value], path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut first_controller: Option<String> = None;
+    let mut first_controller: Option<&Value> = None;
+    let shown = |reference: &Value| format!("{}/{}", reference.kind(), text(reference, "name"));
     for reference in references {
         errors.extend(validate_owner_reference(reference, path));
         if reference.bool_at(&["controller"]) != Some(true) {
             continue;
         }
-        let controller = format!("{}/{}", reference.kind(), text(reference, "name"));
-        match &first_controller {
-            None => first_controller = Some(controller),
+        match first_controller {
+            None => first_controller = Some(reference),
             Some(first) => {
-                let shown: Vec<String> = references.iter().map(show_reference).collect();
+                let all: Vec<String> = references.iter().map(show_reference).collect();
                 errors.push(FieldError::invalid(
                     path,
-                    Shown::Verbatim(format!("[{}]", shown.join(","))),
+                    Shown::Verbatim(format!("[{}]", all.join(","))),
                     format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                        shown(first),
+                        shown(reference)
                     ),
                 ));
             }
@@ -200,7 +206,11 @@ pub fn validate_owner_references(references: &[Value], path: &Path) -> Vec<Field
 fn validate_owner_reference(reference: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let api_version = reference.api_version();
-    let version = GroupVersion::parse(api_version).unwrap_or_default().version;
+    let version = match api_version.split_once('/') {
+        None => api_version,
+        Some((_, version)) if !version.contains('/') => version,
+        Some(_) => "",
+    };
     if version.is_empty() {
         let path = path.child("apiVersion");
         errors.push(FieldError::invalid(&path, api_version, "version must not be empty"));
@@ -235,6 +245,9 @@ fn show_reference(reference: &Value) -> String {
 pub fn validate_managed_fields(entries: &[Value], path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
+        if is_plain_entry(entry) {
+            continue;
+        }
         let path = path.index(index);
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
@@ -252,6 +265,16 @@ pub fn validate_managed_fields(entries: &[Value], path: &Path) -> Vec<FieldError
         }
     }
     errors
+}
+
+/// Whether nothing is wrong with an entry, as nearly always. A no may be wrong, a yes is not.
+fn is_plain_entry(entry: &Value) -> bool {
+    let manager = text(entry, "manager");
+    matches!(text(entry, "operation"), "Apply" | "Update")
+        && matches!(text(entry, "fieldsType"), "" | "FieldsV1")
+        && manager.len() <= MANAGER_MAX_BYTES
+        && manager.bytes().all(|c| c == b' ' || c.is_ascii_graphic())
+        && text(entry, "subresource").len() <= SUBRESOURCE_MAX_BYTES
 }
 
 /// Checks the name of a field manager.

@@ -53,9 +53,9 @@ fn is_lower_alnum(c: u8) -> bool {
 /// Whether `text` is non-empty, begins with `first`, ends with `last`, and has only `middle` inside.
 fn is_framed(
     text: &str,
-    first: fn(u8) -> bool,
-    middle: fn(u8) -> bool,
-    last: fn(u8) -> bool,
+    first: impl Fn(u8) -> bool,
+    middle: impl Fn(u8) -> bool,
+    last: impl Fn(u8) -> bool,
 ) -> bool {
     match text.as_bytes() {
         [] => false,
@@ -68,13 +68,31 @@ fn is_dns1123_label(text: &str) -> bool {
     is_framed(text, is_lower_alnum, |c| is_lower_alnum(c) || c == b'-', is_lower_alnum)
 }
 
+/// Labels joined by dots, told in one go: keys of labels and annotations begin so.
 fn is_dns1123_subdomain(text: &str) -> bool {
-    text.split('.').all(is_dns1123_label)
+    let mut before = b'.';
+    for c in text.bytes() {
+        let fits = match c {
+            b'.' => is_lower_alnum(before),
+            b'-' => before != b'.',
+            _ => is_lower_alnum(c),
+        };
+        if !fits {
+            return false;
+        }
+        before = c;
+    }
+    is_lower_alnum(before)
 }
 
 fn is_label_text(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    is_framed(text, |c| c.is_ascii_alphanumeric(), inner, |c| c.is_ascii_alphanumeric())
+    let outer = |c: u8| c.is_ascii_alphanumeric();
+    is_framed(text, outer, inner, outer)
+}
+
+fn is_label_value(value: &str) -> bool {
+    value.is_empty() || (value.len() <= LABEL_MAX && is_label_text(value))
 }
 
 pub fn dns1123_label(value: &str) -> Vec<String> {
@@ -169,9 +187,9 @@ pub fn dns1035_label(value: &str) -> Vec<String> {
 fn is_qualified_name(value: &str) -> bool {
     let is_prefix = |text: &str| text.len() <= SUBDOMAIN_MAX && is_dns1123_subdomain(text);
     let is_name = |text: &str| text.len() <= LABEL_MAX && is_label_text(text);
-    match value.split_once('/') {
+    match value.bytes().position(|c| c == b'/') {
         None => is_name(value),
-        Some((prefix, name)) => is_prefix(prefix) && is_name(name),
+        Some(end) => is_prefix(&value[..end]) && is_name(&value[end + 1..]),
     }
 }
 
@@ -453,6 +471,23 @@ mod tests {
             }
             for text in *bad {
                 assert!(!rule(text).is_empty(), "{text:?} passed");
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn subdomains_are_labels_joined_by_dots(text in "[a-c0A.é_-]{0,8}") {
+            let labels = text.split('.').all(is_dns1123_label);
+            proptest::prop_assert_eq!(is_dns1123_subdomain(&text), labels);
+        }
+
+        #[test]
+        fn what_is_told_at_a_glance_is_what_the_rules_say(text in "[a-cA0./é_-]{0,9}") {
+            proptest::prop_assert_eq!(is_qualified_name(&text), qualified_name(&text).is_empty());
+            proptest::prop_assert_eq!(is_label_value(&text), label_value(&text).is_empty());
+            if is_qualified_name(&text) {
+                proptest::prop_assert!(qualified_name(&text.to_lowercase()).is_empty());
             }
         }
     }

@@ -8,7 +8,7 @@ mod custom;
 mod remote;
 mod strategy;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -208,6 +208,8 @@ pub type Remotes = BTreeMap<(String, String), Arc<Remote>>;
 pub struct Snapshot {
     /// In order of group, version and name.
     resources: Vec<Arc<Served>>,
+    /// The same by name, those of a group in the order of its versions: every write looks up a few.
+    by_name: HashMap<String, Vec<Arc<Served>>>,
     /// Groups in discovery order; versions in order of preference.
     groups: Vec<(String, Vec<String>)>,
     /// What other servers answer for, by group and version.
@@ -220,12 +222,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
-        let wanted = (group, version, plural);
-        let place = self.resources.binary_search_by(|served| {
-            let Gvk { group, version, .. } = &served.gvk;
-            (group.as_str(), version.as_str(), served.plural.as_str()).cmp(&wanted)
-        });
-        place.ok().map(|place| &self.resources[place])
+        let named = self.by_name.get(plural)?;
+        named.iter().find(|served| served.gvk.group == group && served.gvk.version == version)
     }
 
     pub fn has_group(&self, group: &str) -> bool {
@@ -274,7 +272,7 @@ impl Snapshot {
 
     /// The resource of a kind in its preferred version.
     pub fn find_resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
-        self.versions(group).iter().find_map(|version| self.find(group, version, plural))
+        self.by_name.get(plural)?.iter().find(|served| served.gvk.group == group)
     }
 
     /// The resource that serves a kind.
@@ -384,7 +382,21 @@ fn publish(table: &Table, generation: u64) -> Snapshot {
         })
         .collect();
     groups.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let mut by_name: HashMap<String, Vec<Arc<Served>>> = HashMap::new();
+    for (_, group, versions) in &groups {
+        for version in versions {
+            let first = (group.clone(), version.clone(), String::new());
+            let following = table.resources.range(first..).map(|(_, served)| served);
+            let is_in = |served: &&Arc<Served>| {
+                served.gvk.group == *group && served.gvk.version == *version
+            };
+            for served in following.take_while(is_in) {
+                by_name.entry(served.plural.clone()).or_default().push(served.clone());
+            }
+        }
+    }
     Snapshot {
+        by_name,
         resources: table.resources.values().cloned().collect(),
         groups: groups.into_iter().map(|(_, group, versions)| (group, versions)).collect(),
         remotes: table.remotes.clone(),

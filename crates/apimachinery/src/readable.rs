@@ -21,4 +21,8 @@ macro_rules! readable {
     )+};
 }
 
-readable!(Value);
+impl Readable for Value {
+    fn from_text(text: &[u8]) -> serde_json::Result<Self> {
+        Self::from_text(text)
+    }
+}

@@ -79,6 +79,19 @@ impl Default for Meta {
     }
 }
 
+impl Meta {
+    /// Whether nothing that is told here became different but the version. Then it was the status that did.
+    pub fn is_left_alone(&self, later: &Self) -> bool {
+        self.uid == later.uid
+            && self.generation == later.generation
+            && self.labels == later.labels
+            && self.annotations == later.annotations
+            && self.owner_references == later.owner_references
+            && self.finalizers == later.finalizers
+            && self.deletion_timestamp == later.deletion_timestamp
+    }
+}
+
 fn read_labels<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
     Pairs::deserialize(deserializer).map(alike::labels)
 }
@@ -356,7 +369,9 @@ impl Object {
         Ok(parsed)
     }
 
-    fn read_without_record<T: Readable>(&self) -> serde_json::Result<T> {
+    /// Reads the object as a type of its own, without keeping the result. The record of who wrote which field may be left
+    /// out.
+    pub fn read_without_record<T: Readable>(&self) -> serde_json::Result<T> {
         match &self.places {
             None => self.read(),
             Some(places) => self.read_stamped(places, places.record.clone()),

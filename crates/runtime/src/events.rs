@@ -3,6 +3,7 @@
 //! of client-go.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,21 +178,12 @@ impl Recorder {
         Self { notes, desk, clock }
     }
 
-    pub fn normal(
-        &self,
-        about: impl Into<ObjectReference>,
-        reason: &str,
-        message: impl Into<String>,
-    ) {
+    /// The message is spelled out only if the event is taken: `format_args!` costs nothing otherwise.
+    pub fn normal(&self, about: impl Into<ObjectReference>, reason: &str, message: impl Display) {
         self.record(about, EventType::Normal, reason, message);
     }
 
-    pub fn warning(
-        &self,
-        about: impl Into<ObjectReference>,
-        reason: &str,
-        message: impl Into<String>,
-    ) {
+    pub fn warning(&self, about: impl Into<ObjectReference>, reason: &str, message: impl Display) {
         self.record(about, EventType::Warning, reason, message);
     }
 
@@ -200,14 +192,14 @@ impl Recorder {
         about: impl Into<ObjectReference>,
         kind: EventType,
         reason: &str,
-        message: impl Into<String>,
+        message: impl Display,
     ) {
         // Nobody waits for events: those that come faster than they can be written are dropped.
         if !self.desk.admit(kind) {
             debug!(reason, "an event was dropped");
             return;
         }
-        let (about, mut message) = (about.into(), message.into());
+        let (about, mut message) = (about.into(), message.to_string());
         truncate(&mut message, MESSAGE_LIMIT);
         let note = Note { about, kind, reason: reason.to_owned(), message, at: self.clock.now() };
         // After the shutdown nobody writes them any more.

@@ -50,6 +50,11 @@ impl Assumptions {
         bindings.insert(key.clone(), Assumed { until: Instant::now() + KEPT, clusters });
     }
 
+    /// Whether anything is assumed of a binding.
+    pub(crate) fn knows(&self, key: &ObjectKey) -> bool {
+        self.bindings.lock().contains_key(key)
+    }
+
     /// Forgets clusters in which the workload has become healthy: its pods are counted there.
     pub(crate) fn observe(
         &self,

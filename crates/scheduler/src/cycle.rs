@@ -38,13 +38,6 @@ impl Scheduler {
     }
 
     async fn turn_of<B: Binding>(&self, lane: &Lane<B>, turn: &Turn) -> Verdict {
-        let Some(mut binding) = lane.latest(&turn.key) else { return Verdict::Done };
-        let observed = binding.status().scheduler_observed_generation;
-        let known = lane.is_own(&binding) || observed == binding.metadata().generation;
-        if turn.causes == Causes::UPDATED && known {
-            // It was our own write that woke us.
-            return Verdict::Done;
-        }
         let mut is_new = self.births.knows(&turn.key);
         if turn.causes == Causes::BORN {
             match is_new {
@@ -53,6 +46,13 @@ impl Scheduler {
                 // It was reported with something else.
                 false => return Verdict::Done,
             }
+        }
+        let Some(mut binding) = lane.latest(&turn.key) else { return Verdict::Done };
+        let observed = binding.status().scheduler_observed_generation;
+        let known = lane.is_own(&binding) || observed == binding.metadata().generation;
+        if turn.causes == Causes::UPDATED && known {
+            // It was our own write that woke us.
+            return Verdict::Done;
         }
         for _ in 0..CONFLICTS {
             let looked = match std::mem::take(&mut is_new) {

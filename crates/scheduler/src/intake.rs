@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use karmada_api::cluster::Cluster;
 use karmada_api::scopes::Binding;
 use karmada_api::work::{ObjectReference, ResourceBindingSpec};
+use karmada_client::Object;
 use karmada_runtime::{Change, ObjectKey};
 use tracing::warn;
 
@@ -43,22 +44,29 @@ impl Scheduler {
             warn!(binding = %key, "a binding could not be read");
             return;
         };
-        let old = old.as_ref().and_then(|old| old.typed_for_now::<B>().ok());
         let ours = self.schedules(binding.spec());
         self.placements.lock().apply(&key, concern(&*binding).filter(|_| ours));
         lane.seen(&key, &binding);
-        if let Some(old) = &old {
+        // What it was before is read only where that may tell something.
+        let read = |old: &Arc<Object>| old.typed_for_now::<B>().ok();
+        if self.assumptions.knows(&key)
+            && let Some(old) = old.as_ref().and_then(read)
+        {
             self.assumptions.observe(&key, old.status(), binding.status());
         }
-        let was_accepted = old.as_ref().is_some_and(|old| self.accepts(&**old));
+        let changed = old.as_ref().is_none_or(|old| old.meta().generation != new.meta().generation);
+        let was_accepted = old.as_ref().is_some_and(|old| {
+            if !changed && old.meta().labels == new.meta().labels {
+                return self.accepts(&*binding);
+            }
+            read(old).is_some_and(|old| self.accepts(&*old))
+        });
         if !self.accepts(&*binding) {
             if was_accepted {
                 self.assumptions.forget(&key);
             }
             return;
         }
-        let changed =
-            old.is_none_or(|old| old.metadata().generation != binding.metadata().generation);
         let (event, cause) = match (was_accepted, changed) {
             (false, _) => ("BindingAdd", Causes::ADDED),
             (true, true) if !lane.is_own(&binding) => ("BindingUpdate", Causes::UPDATED),

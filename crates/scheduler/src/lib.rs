@@ -240,7 +240,7 @@ fn index_groups(informer: &Informer) {
         (cycle::ANTI_AFFINITY_GROUP, |groups| &groups.anti_affinity_group),
     ];
     for (name, group) in indexes {
-        informer.cache().add_index(name, move |object: &Object| {
+        informer.cache().add_spec_index(name, move |object: &Object| {
             let Ok(binding) = object.typed_for_now::<ResourceBinding>() else { return Vec::new() };
             let groups = binding.spec().workload_affinity_groups.as_ref().map(group);
             let groups = groups.filter(|group| !group.is_empty());

@@ -56,6 +56,14 @@ proptest! {
             let theirs = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string());
             prop_assert_eq!(ours, theirs, "{}", text);
         }
+        for text in [text.clone(), format!("{{\"k\":{text}}}"), format!("{{\"z\":1,\"k\":{{\"b\":[],\"a\":{text},\"c\":1}}}} ")] {
+            let ours = Value::from_text_without(text.as_bytes(), ["k", "a"]).map_err(|error| error.to_string());
+            let mut theirs = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string());
+            if let Some(fields) = theirs.as_mut().ok().and_then(|value| value.get_mut("k")).and_then(Value::as_object_mut) {
+                fields.remove("a");
+            }
+            prop_assert_eq!(ours, theirs, "{}", text);
+        }
     }
 
     #[test]

@@ -18,6 +18,20 @@ impl Value {
         }
     }
 
+    /// Reads an object from its text and leaves one field of one of its fields out.
+    pub fn from_text_without(text: &[u8], [outer, inner]: [&str; 2]) -> Result<Self, Error> {
+        let plain = std::str::from_utf8(text).ok();
+        match plain.and_then(|text| Reader::new(text).without(outer, inner)) {
+            Some(value) => Ok(value),
+            None => serde_json::from_slice(text).map(|mut value: Self| {
+                if let Some(fields) = value.get_mut(outer).and_then(Self::as_object_mut) {
+                    fields.remove(inner);
+                }
+                value
+            }),
+        }
+    }
+
     /// Writes the compact text of a value.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match self {
@@ -139,10 +153,9 @@ fn is_plain(bytes: &[u8]) -> bool {
 
 /// Reads a whole text; nothing where it is not plain.
 fn read(text: &str) -> Option<Value> {
-    let mut reader = Reader { text, at: 0, fields: Vec::new(), items: Vec::new() };
+    let mut reader = Reader::new(text);
     let value = reader.value(0)?;
-    reader.skip_space();
-    (reader.at == text.len()).then_some(value)
+    reader.is_at_end().then_some(value)
 }
 
 struct Reader<'t> {
@@ -153,7 +166,34 @@ struct Reader<'t> {
     items: Vec<Value>,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { text, at: 0, fields: Vec::new(), items: Vec::new() }
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.skip_space();
+        self.at == self.text.len()
+    }
+
+    /// Reads a map without one field of one of its maps.
+    fn without(mut self, outer: &str, inner: &str) -> Option<Value> {
+        let fields = self.fields(1, |reader, name, depth| {
+            if name != outer || reader.next()? != b'{' {
+                return reader.value(depth).map(Some);
+            }
+            let fields = reader.fields(depth + 1, |reader, name, depth| {
+                if name != inner {
+                    return reader.value(depth).map(Some);
+                }
+                reader.skip(depth)?;
+                Some(None)
+            })?;
+            Some(Some(Value::Object(fields)))
+        })?;
+        self.is_at_end().then_some(Value::Object(fields))
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -238,6 +278,19 @@ impl Reader<'_> {
     }
 
     fn map(&mut self, depth: usize) -> Option<Map> {
+        self.fields(depth, |reader, _, depth| reader.value(depth).map(Some))
+    }
+
+    /// Reads a map, its values by a function that may leave them out.
+    #[inline]
+    fn fields(
+        &mut self,
+        depth: usize,
+        value: impl Fn(&mut Self, &str, usize) -> Option<Option<Value>>,
+    ) -> Option<Map> {
+        if self.next()? != b'{' {
+            return None;
+        }
         self.at += 1;
         let first = self.fields.len();
         if self.next()? == b'}' {
@@ -253,8 +306,9 @@ impl Reader<'_> {
                 return None;
             }
             self.at += 1;
-            let value = self.value(depth)?;
-            self.fields.push((name, value));
+            if let Some(value) = value(self, &name, depth)? {
+                self.fields.push((name, value));
+            }
             match self.next()? {
                 b',' => self.at += 1,
                 b'}' => break,
@@ -263,6 +317,53 @@ impl Reader<'_> {
         }
         self.at += 1;
         Some(Map::from_fields(gathered(&mut self.fields, first)))
+    }
+
+    /// Passes over a value.
+    fn skip(&mut self, depth: usize) -> Option<()> {
+        match self.next()? {
+            b'"' => self.skip_string(),
+            open @ (b'{' | b'[') if depth < DEEP => {
+                self.at += 1;
+                let close = open + 2;
+                if self.next()? == close {
+                    self.at += 1;
+                    return Some(());
+                }
+                loop {
+                    if open == b'{' {
+                        if self.next()? != b'"' {
+                            return None;
+                        }
+                        self.skip_string()?;
+                        if self.next()? != b':' {
+                            return None;
+                        }
+                        self.at += 1;
+                    }
+                    self.skip(depth + 1)?;
+                    match self.next()? {
+                        b',' => self.at += 1,
+                        end if end == close => break,
+                        _ => return None,
+                    }
+                }
+                self.at += 1;
+                Some(())
+            }
+            _ => self.value(depth).map(drop),
+        }
+    }
+
+    fn skip_string(&mut self) -> Option<()> {
+        let end = self.at + 1 + plain(self.text.as_bytes().get(self.at + 1..)?);
+        match self.text.as_bytes().get(end)? {
+            b'"' => {
+                self.at = end + 1;
+                Some(())
+            }
+            _ => self.string().map(drop),
+        }
     }
 
     fn list(&mut self, depth: usize) -> Option<List> {

@@ -69,12 +69,20 @@ pub(crate) fn start(context: &Context) {
         }
     }));
     for informer in &bindings {
-        informer.cache().add_index(BY_CLUSTER, targets);
+        informer.cache().add_spec_index(BY_CLUSTER, targets);
         let (queue, known) = (controller.queue().clone(), clusters.clone());
         context.keep(informer.subscribe(move |change| {
             // A binding that moves away may be the last that kept a cluster from going.
             let old = match change {
-                Change::Applied { old: Some(old), .. } | Change::Deleted(old) => old,
+                Change::Applied { old: Some(old), new } => {
+                    let (before, after) = (old.meta(), new.meta());
+                    // What it reports says nothing about where it is.
+                    if before.generation == after.generation && before.labels == after.labels {
+                        return;
+                    }
+                    old
+                }
+                Change::Deleted(old) => old,
                 Change::Applied { .. } => return,
             };
             for cluster in targets(old).into_iter().map(ObjectKey::cluster) {
@@ -107,7 +115,7 @@ fn gvr<K: karmada_api::meta::Kind>() -> Gvr {
 
 /// The clusters a binding is scheduled to.
 pub(crate) fn targets(binding: &Object) -> Vec<String> {
-    /// As much of a binding as it takes: an index asks at every change of one.
+    /// As much of a binding as it takes, so that one counts even if the rest of it cannot be read.
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Bound {

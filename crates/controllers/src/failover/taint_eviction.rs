@@ -131,11 +131,11 @@ fn start_scope<B: Binding>(
         default_purge: context.options.no_execute_taint_eviction_purge_mode.clone(),
         hands_over: context.gates.is_on(Gate::StatefulFailoverInjection),
     });
-    ctx.bindings.cache().add_index(BY_CLUSTER, targets);
+    ctx.bindings.cache().add_spec_index(BY_CLUSTER, targets);
     let own = ctx.clone();
     context.keep(ctx.clusters.subscribe(move |change| own.on_cluster(change)));
     let own = ctx.clone();
-    context.keep(ctx.bindings.subscribe(move |change| own.on_binding(change)));
+    context.keep(ctx.bindings.subscribe(move |change| own.on_binding::<B>(change)));
     let inputs = vec![ctx.bindings.clone(), ctx.clusters.clone()];
     context.start(controller, inputs, move |stay| reconcile::<B>(stay, ctx.clone()));
 }
@@ -169,12 +169,14 @@ impl Ctx {
         }
     }
 
-    fn on_binding(&self, change: &Change) {
+    fn on_binding<B: Binding>(&self, change: &Change) {
         let Change::Applied { new, .. } = change else { return };
-        for cluster in targets(new) {
+        let Ok(binding) = new.typed_for_now::<B>() else { return };
+        for cluster in binding.spec().clusters.iter().map(|target| &target.name) {
             let known = self.clusters.cache().get(&ObjectKey::cluster(cluster.as_str()));
             if known.is_some_and(|known| !expelling_of(&known).is_empty()) {
-                self.queue.add(Stay { binding: ObjectKey::of(new), cluster });
+                let (binding, cluster) = (ObjectKey::of(new), cluster.clone());
+                self.queue.add(Stay { binding, cluster });
             }
         }
     }

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use karmada_api::work::{ObjectReference, Work, WorkStatus};
 use karmada_api::{Kind, annotations, labels};
-use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
+use karmada_apimachinery::gvk::{Gvk, Gvr};
 use karmada_apimachinery::object::ObjectMutExt;
 use karmada_apimachinery::patch::merge;
+use karmada_apimachinery::readable::Readable;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, DeleteOptions, Object};
 use karmada_propagation::work::{self, Change as WorkChange};
@@ -187,8 +189,18 @@ pub(crate) struct HeadName {
 }
 
 impl ManifestHead {
+    /// Group and version; none of either if it is no API version.
+    pub(crate) fn group_version(&self) -> (&str, &str) {
+        match self.api_version.split_once('/') {
+            None => ("", &self.api_version),
+            Some((group, version)) if !version.contains('/') => (group, version),
+            Some(_) => ("", ""),
+        }
+    }
+
     pub(crate) fn gvk(&self) -> Gvk {
-        GroupVersion::parse(&self.api_version).unwrap_or_default().with_kind(self.kind.as_str())
+        let (group, version) = self.group_version();
+        Gvk::new(group, version, self.kind.as_str())
     }
 
     pub(crate) fn key(&self) -> ObjectKey {
@@ -208,25 +220,44 @@ pub(crate) fn view(work: &Object) -> serde_json::Result<Arc<WorkView>> {
     work.typed_for_now()
 }
 
-/// The manifests in the text of a Work as they are written.
-pub(crate) fn manifests(text: &[u8]) -> serde_json::Result<Vec<&RawValue>> {
-    #[derive(Deserialize)]
-    struct Whole<'a> {
-        #[serde(borrow)]
-        spec: Spec<'a>,
+/// A Work whose manifests are to be sent: each is one text, as it is written.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) view: WorkView,
+    pub(crate) manifests: Vec<Bytes>,
+}
+
+impl Readable for Load {
+    fn from_text(text: &[u8]) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Whole<'a> {
+            #[serde(borrow)]
+            spec: Spec<'a>,
+            #[serde(default)]
+            status: WorkStatus,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec<'a> {
+            #[serde(borrow, default)]
+            workload: Workload<'a>,
+            suspend_dispatching: Option<bool>,
+            preserve_resources_on_deletion: Option<bool>,
+        }
+        #[derive(Deserialize, Default)]
+        struct Workload<'a> {
+            #[serde(borrow, default)]
+            manifests: Vec<&'a RawValue>,
+        }
+        let Whole { spec, status } = serde_json::from_slice(text)?;
+        let Spec { workload, suspend_dispatching, preserve_resources_on_deletion } = spec;
+        let texts = || workload.manifests.iter().map(|manifest| manifest.get());
+        let heads: serde_json::Result<_> = texts().map(serde_json::from_str).collect();
+        let workload = ViewWorkload { manifests: heads? };
+        let spec = ViewSpec { workload, suspend_dispatching, preserve_resources_on_deletion };
+        let manifests = texts().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
+        Ok(Self { view: WorkView { spec, status }, manifests })
     }
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow, default)]
-        workload: Workload<'a>,
-    }
-    #[derive(Deserialize, Default)]
-    struct Workload<'a> {
-        #[serde(borrow, default)]
-        manifests: Vec<&'a RawValue>,
-    }
-    let whole: Whole<'_> = serde_json::from_slice(text)?;
-    Ok(whole.spec.workload.manifests)
 }
 
 #[cfg(test)]
@@ -255,7 +286,10 @@ mod tests {
         let head = view(&work).unwrap().spec.workload.manifests[0].clone();
         assert_eq!(head.gvk(), Gvk::new("apps", "v1", "Deployment"));
         assert_eq!(head.key().to_string(), "ns/web");
-        assert!(manifests(&work.text().to_bytes()).unwrap()[0].get().contains(r#""replicas":1"#));
+        let load: Load = work.read_without_record().unwrap();
+        assert_eq!(load.view.spec.workload.manifests, [head]);
+        let manifest: Value = serde_json::from_slice(&load.manifests[0]).unwrap();
+        assert_eq!(manifest, value["spec"]["workload"]["manifests"][0]);
         assert_eq!(binding_of(&work), Some((ObjectKey::new("ns", "b"), true)));
     }
 }

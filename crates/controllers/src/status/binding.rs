@@ -214,8 +214,12 @@ impl Ctx {
         match change {
             Change::Applied { old: Some(old), new } => {
                 // What a Work reported stands until it is gone: so long there is a copy in the member.
-                let status = |work: &Object| works::view(work).map(|view| view.status.clone()).ok();
-                if status(old) == status(new) {
+                let is_same_status = || match (works::view(old), works::view(new)) {
+                    (Ok(old), Ok(new)) => old.status == new.status,
+                    (old, new) => old.is_err() && new.is_err(),
+                };
+                // Where nothing else changed, the status did.
+                if !old.meta().is_left_alone(new.meta()) && is_same_status() {
                     return;
                 }
             }
@@ -294,8 +298,11 @@ impl Ctx {
         match api.json_patch_status(object.name(), operations).await {
             Ok(written) => {
                 let key = ObjectKey::of(object);
-                let note = format!("Update {kind}({key}) with AggregatedStatus successfully.");
-                self.events.normal(object, event_reason::AGGREGATE_STATUS_SUCCEED, note);
+                self.events.normal(
+                    object,
+                    event_reason::AGGREGATE_STATUS_SUCCEED,
+                    format_args!("Update {kind}({key}) with AggregatedStatus successfully."),
+                );
                 Ok(Some(written.resource_version().to_owned()))
             }
             Err(error) if error.is_not_found() => Ok(None),

@@ -139,10 +139,10 @@ fn identifier(ordinal: usize, head: &ManifestHead) -> ResourceIdentifier {
 }
 
 fn names(known: &ManifestStatus, head: &ManifestHead) -> bool {
-    let (identifier, gvk) = (&known.identifier, head.gvk());
-    identifier.group == gvk.group
-        && identifier.version == gvk.version
-        && identifier.kind == gvk.kind
+    let (identifier, (group, version)) = (&known.identifier, head.group_version());
+    identifier.group == group
+        && identifier.version == version
+        && identifier.kind == head.kind
         && identifier.namespace == head.metadata.namespace
         && identifier.name == head.metadata.name
 }

@@ -28,6 +28,8 @@ struct State {
 
 struct Index {
     terms: IndexFn,
+    /// Whether the terms are read from the spec alone, which is the same as long as the generation is.
+    of_spec: bool,
     places: HashMap<String, Places, Hashed>,
 }
 
@@ -78,6 +80,9 @@ impl Index {
 
     /// Most changes leave an object where it is.
     fn replace(&mut self, place: Place, old: &Object, new: &Object) {
+        if self.of_spec && has_same_spec(old, new) {
+            return;
+        }
         let (before, after) = ((self.terms)(old), (self.terms)(new));
         if before != after {
             self.remove(place, before);
@@ -94,6 +99,12 @@ impl Index {
     }
 }
 
+fn has_same_spec(old: &Object, new: &Object) -> bool {
+    let (before, after) = (old.meta(), new.meta());
+    // Kinds without a generation do not say what changed.
+    after.generation != 0 && before.generation == after.generation && before.uid == after.uid
+}
+
 impl Cache {
     /// Adds an index, filled from what is cached already. A name stands for one function: adding
     /// it again changes nothing.
@@ -102,11 +113,25 @@ impl Cache {
         name: &'static str,
         terms: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
     ) {
+        self.add(name, false, Arc::new(terms));
+    }
+
+    /// The same for terms that are read from the spec alone. They are not asked for again when only the metadata or the
+    /// status of an object change, which is most of the time.
+    pub fn add_spec_index(
+        &self,
+        name: &'static str,
+        terms: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
+    ) {
+        self.add(name, true, Arc::new(terms));
+    }
+
+    fn add(&self, name: &'static str, of_spec: bool, terms: IndexFn) {
         let mut state = self.state.write();
         if state.indexes.iter().any(|(known, _)| *known == name) {
             return;
         }
-        let mut index = Index { terms: Arc::new(terms), places: HashMap::default() };
+        let mut index = Index { terms, of_spec, places: HashMap::default() };
         for (place, object) in state.objects.iter() {
             index.insert(place, (index.terms)(object));
         }
@@ -204,6 +229,37 @@ mod tests {
         assert_eq!(names(&cache.by_index("app", "db")), ["x/a", "y/c"]);
         assert_eq!(names(&cache.list_namespace("x")), ["x/a"]);
         assert!(cache.by_index("unknown", "web").is_empty());
+    }
+
+    #[test]
+    fn an_index_of_the_spec_asks_again_when_the_generation_changes() {
+        let cache = Cache::default();
+        cache.add_spec_index("node", |object| {
+            let value = object.value();
+            value
+                .get("node")
+                .and_then(|node| node.as_str())
+                .map(str::to_owned)
+                .into_iter()
+                .collect()
+        });
+        let put = |uid: &str, generation: i64, node: &str| {
+            let metadata = json!({"name": "a", "uid": uid, "generation": generation});
+            let value = json!({"metadata": metadata, "node": node});
+            cache.apply(Arc::new(Object::from_value(&value).unwrap()));
+        };
+        let at = |node: &str| cache.by_index("node", node).len();
+        put("u", 1, "n1");
+        // The same generation would not have another spec; if it had, nobody would look.
+        put("u", 1, "n2");
+        assert_eq!((at("n1"), at("n2")), (1, 0));
+        put("u", 0, "n2");
+        put("u", 0, "n1");
+        assert_eq!((at("n1"), at("n2")), (1, 0));
+        put("u", 2, "n2");
+        assert_eq!((at("n1"), at("n2")), (0, 1));
+        put("other", 2, "n1");
+        assert_eq!((at("n1"), at("n2")), (1, 0));
     }
 
     #[test]

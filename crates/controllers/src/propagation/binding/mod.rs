@@ -5,7 +5,8 @@ mod explain;
 mod overrides;
 mod plan;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +77,8 @@ struct Memory {
     fresh: BTreeMap<ObjectKey, bool>,
     /// Works that were made but have not reached the cache yet, by binding.
     unseen: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// The bindings by those Works: there may be very many, and every change of a Work is looked up.
+    unseen_of: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// Bindings that go on when a Work is gone.
     waiting: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The last failure told about a binding.
@@ -92,7 +95,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
     let controller = context.controller(name).workers(workers);
     let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let bindings = context.informers.all(&bindings_gvr);
-    bindings.cache().add_index(BY_CLUSTER, |object| {
+    bindings.cache().add_spec_index(BY_CLUSTER, |object| {
         let binding = object.typed_for_now::<B>().ok();
         let clusters = binding.iter().flat_map(|binding| targets(binding.spec()));
         clusters.map(|target| target.name.clone()).collect()
@@ -172,12 +175,19 @@ fn follow<B: Binding>(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey
 }
 
 impl Memory {
+    fn expect(&mut self, permanent_id: &str, work: &ObjectKey) {
+        self.unseen.entry(permanent_id.to_owned()).or_default().insert(work.clone());
+        self.unseen_of.entry(work.clone()).or_default().insert(permanent_id.to_owned());
+    }
+
     fn seen(&mut self, work: &ObjectKey) {
-        if !self.unseen.is_empty() {
-            self.unseen.retain(|_, works| {
-                works.remove(work);
-                !works.is_empty()
-            });
+        for id in self.unseen_of.remove(work).into_iter().flatten() {
+            if let Entry::Occupied(mut works) = self.unseen.entry(id) {
+                works.get_mut().remove(work);
+                if works.get().is_empty() {
+                    works.remove();
+                }
+            }
         }
     }
 
@@ -396,8 +406,7 @@ impl Ctx {
         match (outcome.change, outcome.existing) {
             (WorkChange::Create(work), _) => {
                 // Noted before the request: its answer may be lost, the Work is not.
-                let id = permanent_id.to_owned();
-                self.memory.lock().unseen.entry(id).or_default().insert(key.clone());
+                self.memory.lock().expect(permanent_id, key);
                 let created = api.create_owned(works::into_value(*work)).await;
                 let is_there = match &created {
                     Ok(_) => self.works.cache().get(key).is_some(),
@@ -434,9 +443,11 @@ impl Ctx {
         let (about, note) = ([object, template], &mut self.memory.lock());
         let fresh = note.fresh.remove(&key);
         let succeed = || {
-            let message = format!("Sync work of {}({key}) successful.", B::KIND);
-            let reason = event_reason::SYNC_WORK_SUCCEED;
-            about.iter().for_each(|about| self.events.normal(*about, reason, message.as_str()));
+            let (kind, reason) = (B::KIND, event_reason::SYNC_WORK_SUCCEED);
+            for about in about {
+                let message = format_args!("Sync work of {kind}({key}) successful.");
+                self.events.normal(about, reason, message);
+            }
         };
         if !report.failures.is_empty() {
             if fresh == Some(true) {

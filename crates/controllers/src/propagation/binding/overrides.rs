@@ -41,7 +41,7 @@ pub(super) fn follow<B: Binding>(
     bindings: &Arc<Informer>,
     queue: &Queue<ObjectKey>,
 ) -> (Arc<Policies>, Vec<Arc<Informer>>) {
-    bindings.cache().add_index(BY_KIND, |binding| {
+    bindings.cache().add_spec_index(BY_KIND, |binding| {
         let binding = binding.typed_for_now::<B>().ok();
         binding.iter().map(|binding| kind_term(&binding.spec().resource)).collect()
     });

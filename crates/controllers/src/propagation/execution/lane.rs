@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::member::{Delivered, Refusal, Site};
 use super::{Running, ready};
 use crate::members::Member;
-use crate::propagation::works::{self, WorkView};
+use crate::propagation::works::{self, HeadName, Load, WorkView};
 use crate::status::work::{self as report, Reflection};
 
 /// Works of one member that are in delivery at the same time.
@@ -224,16 +224,17 @@ impl Lane {
             return Ok(Action::AwaitChange);
         };
         let lanes = &self.running.context.lanes;
-        let view = works::view(&work)?;
         let result = if work.is_being_deleted() {
             if !lanes.deliver() {
                 return Ok(Action::AwaitChange);
             }
-            self.farewell(&work, &view, &cluster).await
+            self.farewell(&work, &*works::view(&work)?, &cluster).await
         } else if is_due && lanes.deliver() {
-            self.execute(&work, &view, ready(&cluster)).await
+            // Delivering leads to another state of the Work, so nobody will read this one again.
+            let load: Load = work.read_without_record()?;
+            self.execute(&work, &load, ready(&cluster)).await
         } else if lanes.report() {
-            self.look_at(&work, &view).await
+            self.look_at(&work, &*works::view(&work)?).await
         } else {
             Ok(Action::AwaitChange)
         };
@@ -247,10 +248,10 @@ impl Lane {
     async fn execute(
         self: &Arc<Self>,
         work: &Object,
-        view: &WorkView,
+        load: &Load,
         is_ready: bool,
     ) -> Result<Action, Error> {
-        let key = ObjectKey::of(work);
+        let (key, view) = (ObjectKey::of(work), &load.view);
         let before = self.status_of(work, view);
         let mut status = before.clone();
         let suspended = view.spec.suspend_dispatching == Some(true);
@@ -261,7 +262,7 @@ impl Lane {
             self.tell_dispatching(work, dispatching);
             return Ok(if suspended { Action::AwaitChange } else { self.wait(&key) });
         };
-        let Some(delivery) = site.deliver(self, &key, work, view).await? else {
+        let Some(delivery) = site.deliver(self, &key, load).await else {
             // The cache of this kind is being filled; it brings the Work back.
             self.state.lock().due.insert(key);
             return Ok(Action::AwaitChange);
@@ -427,31 +428,35 @@ impl Lane {
             (&self.running.events, self.cluster.as_str(), ObjectKey::of(work));
         for (head, delivered) in view.spec.workload.manifests.iter().zip(delivery) {
             let Some(template) = delivered.template(head) else { continue };
-            let object = format!("{}/{}", head.metadata.namespace, head.metadata.name);
+            let HeadName { namespace, name } = &head.metadata;
             match delivered.failure() {
-                None => {
-                    let note =
-                        format!("Successfully applied resource({object}) to cluster {cluster}");
-                    events.normal(template, event_reason::SYNC_SUCCEED, note);
-                }
-                Some(failure) => {
-                    let note = format!(
-                        "Failed to create or update resource({object}) in member cluster({cluster}): {failure}"
-                    );
-                    events.warning(template, event_reason::SYNC_FAILED, note);
-                }
+                None => events.normal(
+                    template,
+                    event_reason::SYNC_SUCCEED,
+                    format_args!(
+                        "Successfully applied resource({namespace}/{name}) to cluster {cluster}"
+                    ),
+                ),
+                Some(failure) => events.warning(
+                    template,
+                    event_reason::SYNC_FAILED,
+                    format_args!(
+                        "Failed to create or update resource({namespace}/{name}) in member cluster({cluster}): {failure}"
+                    ),
+                ),
             }
         }
         match failed {
-            None => {
-                let note = format!("Sync work({key}) to cluster({cluster}) successful.");
-                events.normal(work, event_reason::SYNC_SUCCEED, note);
-            }
-            Some(failed) => {
-                let note =
-                    format!("Failed to sync work({key}) to cluster({cluster}), err: {failed}");
-                events.warning(work, event_reason::SYNC_FAILED, note);
-            }
+            None => events.normal(
+                work,
+                event_reason::SYNC_SUCCEED,
+                format_args!("Sync work({key}) to cluster({cluster}) successful."),
+            ),
+            Some(failed) => events.warning(
+                work,
+                event_reason::SYNC_FAILED,
+                format_args!("Failed to sync work({key}) to cluster({cluster}), err: {failed}"),
+            ),
         }
     }
 }

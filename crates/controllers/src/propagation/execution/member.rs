@@ -1,11 +1,10 @@
 //! One member as the lane sees it: what it has of ours, what was sent to it, and the requests that
 //! bring it into line.
 
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +12,6 @@ use karmada_api::{annotations, labels};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt;
-use karmada_apimachinery::pairs::Pairs;
 use karmada_apimachinery::value::Text;
 use karmada_client::{Api, Meta, Object};
 use karmada_interpreter::{Interpreter, Operation};
@@ -22,12 +20,11 @@ use karmada_runtime::{
     Change, Hashed, Informer, InformerSpec, ObjectKey, ObjectReference, Priority, Subscription,
 };
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 
-use super::lane::{Error, Lane};
+use super::lane::Lane;
 use crate::members::Member;
 use crate::propagation::templates::{self, Kinds};
-use crate::propagation::works::{self, ManifestHead, WorkView};
+use crate::propagation::works::{Load, ManifestHead, WorkView};
 
 /// How long delivery waits for the cache of a kind before it asks the member itself.
 const CACHE_PATIENCE: Duration = Duration::from_secs(3);
@@ -189,9 +186,8 @@ impl Drop for Sending<'_> {
 /// One manifest of a Work.
 struct Parcel<'a> {
     work: &'a ObjectKey,
-    manifest: &'a RawValue,
-    /// The same as a part of the text of the Work.
-    text: Bytes,
+    text: &'a Bytes,
+    hash: u64,
 }
 
 impl Site {
@@ -209,17 +205,14 @@ impl Site {
         self: &Arc<Self>,
         lane: &Arc<Lane>,
         key: &ObjectKey,
-        work: &Object,
-        view: &WorkView,
-    ) -> Result<Option<Vec<Delivered>>, Error> {
-        let text = work.text().to_bytes();
-        let manifests = works::manifests(&text)?;
-        let mut delivery = Vec::with_capacity(manifests.len());
-        for (head, manifest) in view.spec.workload.manifests.iter().zip(manifests) {
+        load: &Load,
+    ) -> Option<Vec<Delivered>> {
+        let mut delivery = Vec::with_capacity(load.manifests.len());
+        for (head, text) in load.view.spec.workload.manifests.iter().zip(&load.manifests) {
             let gvr = match lane.running.kinds.gvr_of(&head.gvk()).await {
                 Ok(gvr) => gvr,
                 Err(error) => {
-                    delivery.push(failed(&Refusal::from(error), manifest));
+                    delivery.push(failed(&Refusal::from(error), text));
                     continue;
                 }
             };
@@ -227,16 +220,15 @@ impl Site {
             if !followed.open.load(Ordering::Acquire) {
                 followed.parked.lock().insert(key.clone());
                 if !followed.open.load(Ordering::Acquire) {
-                    return Ok(None);
+                    return None;
                 }
             }
-            let text = text.slice_ref(manifest.get().as_bytes());
-            let parcel = Parcel { work: key, manifest, text };
+            let parcel = Parcel { work: key, text, hash: HASHED.hash_one(&text[..]) };
             let place = (followed.gvr.clone(), head.key());
             let delivered = self.deliver_one(lane, &place, &followed.informer, parcel).await;
-            delivery.push(delivered.unwrap_or_else(|error| failed(&error, manifest)));
+            delivery.push(delivered.unwrap_or_else(|error| failed(&error, text)));
         }
-        Ok(Some(delivery))
+        Some(delivery)
     }
 
     async fn deliver_one(
@@ -247,11 +239,10 @@ impl Site {
         parcel: Parcel<'_>,
     ) -> Result<Delivered, Refusal> {
         let (gvr, key) = place;
-        let text = hash(parcel.manifest.get());
         let cached = informer.cache().get(key);
         let record = self.records.lock().get(gvr, key).cloned();
         if let (Some(record), Some(cached)) = (&record, &cached)
-            && record.manifest == text
+            && record.manifest == parcel.hash
             && record.version == cached.resource_version()
         {
             return Ok(Delivered::There { object: cached.content(), wrote: false });
@@ -283,12 +274,11 @@ impl Site {
         parcel: &Parcel<'_>,
         mut observed: Option<Value>,
     ) -> Result<Delivered, Refusal> {
-        let text = hash(parcel.manifest.get());
         if observed.is_none() {
             // Nothing is to be compared with, so the manifest goes out as it is.
             match api.create_text(parcel.text.clone()).await {
                 Ok(object) => {
-                    self.remember(place.clone(), text, &object);
+                    self.remember(place.clone(), parcel.hash, &object);
                     return Ok(Delivered::There { object, wrote: true });
                 }
                 Err(error) if error.is_already_exists() || error.is_conflict() => {
@@ -297,13 +287,13 @@ impl Site {
                 Err(error) => return Err(error.into()),
             }
         }
-        let desired: Value = serde_json::from_str(parcel.manifest.get())?;
+        let desired: Value = Value::from_text(parcel.text)?;
         for _ in 0..ATTEMPTS {
             let interpreter = &lane.running.context.interpreter;
             let answer = match decide(&desired, observed.as_ref(), interpreter, &lane.cluster)? {
                 Delivery::Nothing => {
                     let object = observed.unwrap_or_default();
-                    self.remember(place.clone(), text, &object);
+                    self.remember(place.clone(), parcel.hash, &object);
                     return Ok(Delivered::There { object, wrote: false });
                 }
                 Delivery::Create(object) => api.create_owned(object).await,
@@ -313,7 +303,7 @@ impl Site {
                 Ok(object) => {
                     let before = observed.as_ref().map(ObjectExt::resource_version);
                     let wrote = before != Some(object.resource_version());
-                    self.remember(place.clone(), text, &object);
+                    self.remember(place.clone(), parcel.hash, &object);
                     return Ok(Delivered::There { object, wrote });
                 }
                 Err(error) if error.is_already_exists() || error.is_conflict() => {
@@ -484,12 +474,12 @@ impl Record {
             || meta.generation == 0
             || meta.generation != self.generation
             || is_older(&meta.resource_version, &self.version)
-            || hash(&(&meta.labels, &meta.annotations)) != self.marks
+            || marks(meta.labels.iter(), meta.annotations.iter()) != self.marks
     }
 }
 
-fn failed(error: &Refusal, manifest: &RawValue) -> Delivered {
-    let object: Value = serde_json::from_str(manifest.get()).unwrap_or_default();
+fn failed(error: &Refusal, manifest: &[u8]) -> Delivered {
+    let object = Value::from_text(manifest).unwrap_or_default();
     let template_uid = object.annotation(annotations::TEMPLATE_UID).map(str::to_owned);
     Delivered::Failed { message: error.to_string(), template_uid }
 }
@@ -519,17 +509,54 @@ fn is_older(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
 
-fn hash(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
+/// What texts are told apart by. It means nothing to another process.
+static HASHED: LazyLock<Hashed> = LazyLock::new(Hashed::default);
+
+/// The same number for an object and for its metadata as a cache reads it: names are in order in both.
+fn marks_of(object: &Value) -> u64 {
+    let pairs = |name: &str| {
+        let entries = object.map_at(&["metadata", name]).into_iter().flatten();
+        entries.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    };
+    marks(pairs("labels"), pairs("annotations"))
+}
+
+fn marks<'a>(
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    annotations: impl Iterator<Item = (&'a str, &'a str)>,
+) -> u64 {
+    // Each side has a number of its own, so that nothing can change sides unnoticed.
+    HASHED.hash_one([number(labels), number(annotations)])
+}
+
+fn number<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+    let mut hasher = HASHED.build_hasher();
+    pairs.for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()
 }
 
-/// The same number for an object and for its metadata as a cache reads it.
-fn marks_of(object: &Value) -> u64 {
-    let pairs = |name: &str| -> Pairs {
-        let entries = object.map_at(&["metadata", name]).into_iter().flatten();
-        entries.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect()
-    };
-    hash(&(pairs("labels"), pairs("annotations")))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_apimachinery::json;
+
+    #[test]
+    fn marks_are_the_same_however_they_are_read_and_differ_by_side() {
+        let all = [
+            json!({"labels": {"b": "2", "a": "1"}, "annotations": {"z": "", "y": "{}"}}),
+            json!({"labels": {"a": "1"}, "annotations": {"b": "2", "z": "", "y": "{}"}}),
+            json!({"labels": {"a": "1"}}),
+            json!({"labels": {"a1": ""}}),
+            json!({"annotations": {"a": "1"}}),
+            json!({}),
+        ];
+        let numbers = all.map(|metadata| {
+            let value = json!({"metadata": metadata});
+            let object = Object::from_value(&value).unwrap();
+            let (labels, annotations) = (&object.meta().labels, &object.meta().annotations);
+            assert_eq!(marks_of(&value), marks(labels.iter(), annotations.iter()));
+            marks_of(&value)
+        });
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len());
+    }
 }

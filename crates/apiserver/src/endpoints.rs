@@ -13,12 +13,7 @@ use crate::http::query::Query;
 use crate::state::State;
 use crate::{discovery, openapi};
 
-pub(crate) async fn answer(
-    state: &Arc<State>,
-    parts: &Parts,
-    query: &Query,
-    _body: Body,
-) -> Response<Body> {
+pub(crate) fn answer(state: &Arc<State>, parts: &Parts, query: &Query) -> Response<Body> {
     let path = parts.uri.path();
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let reads = parts.method == Method::GET;

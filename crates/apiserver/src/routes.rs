@@ -2,6 +2,7 @@
 
 use http::Method;
 use karmada_apimachinery::value::Text;
+use karmada_handover::Asked;
 
 use crate::http::query::{Query, decode_percent};
 
@@ -30,37 +31,65 @@ impl Target {
     pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
         let segments: Vec<Text> =
             path.split('/').filter(|part| !part.is_empty()).map(decode_segment).collect();
-        let mut target = Self { path: path.into(), verb: plain_verb(method), ..Self::default() };
-        let parts = match segments.first().map(Text::as_str) {
-            Some("api") if segments.len() >= 3 => {
-                target.version = segments[1].clone();
-                &segments[2..]
+        let target = Self { path: path.into(), verb: plain_verb(method), ..Self::default() };
+        match segments.as_slice() {
+            [api, version, parts @ ..] if api == "api" && !parts.is_empty() => {
+                Self { version: version.clone(), ..target }.about(method, parts, query)
             }
-            Some("apis") if segments.len() >= 4 => {
-                target.group = segments[1].clone();
-                target.version = segments[2].clone();
-                &segments[3..]
+            [apis, group, version, parts @ ..] if apis == "apis" && !parts.is_empty() => {
+                let (group, version) = (group.clone(), version.clone());
+                Self { group, version, ..target }.about(method, parts, query)
             }
-            _ => return target,
-        };
-        target.is_resource = true;
+            _ => target,
+        }
+    }
+
+    /// What a client of the same process asks for; [`Target::to_path`] makes the path of it.
+    pub(crate) fn handed(asked: &Asked, query: &Query) -> Self {
+        let (group, version) = (asked.group.clone(), asked.version.clone());
+        let named = !asked.namespace.is_empty();
+        let mut parts = [const { Text::new_static("") }; 5];
+        let given = named.then(|| [Text::new_static("namespaces"), asked.namespace.clone()]);
+        let own = [&asked.resource, &asked.name, &asked.subresource].map(Text::clone);
+        let mut length = 0;
+        for part in given.into_iter().flatten().chain(own).filter(|part| !part.is_empty()) {
+            parts[length] = part;
+            length += 1;
+        }
+        let target = Self { group, version, ..Self::default() };
+        target.about(&asked.method, &parts[..length], query)
+    }
+
+    /// Completes what a request is about from the steps below its group version.
+    fn about(mut self, method: &Method, parts: &[Text], query: &Query) -> Self {
+        self.is_resource = true;
         // Compat: the old spelling of watches, `/api/v1/watch/…`.
         let (parts, watches) = match parts {
             [watch, rest @ ..] if watch == "watch" && !rest.is_empty() => (rest, true),
             _ => (parts, false),
         };
-        target.take_apart(parts);
-        target.verb = target.resource_verb(method, query);
-        if watches && matches!(target.verb, "get" | "list") {
-            target.verb = "watch";
-            target.watched_name = target.name.clone();
+        self.take_apart(parts);
+        self.verb = self.resource_verb(method, query);
+        if watches && matches!(self.verb, "get" | "list") {
+            self.verb = "watch";
+            self.watched_name = self.name.clone();
         }
-        if matches!(target.verb, "list" | "watch" | "deletecollection")
+        if matches!(self.verb, "list" | "watch" | "deletecollection")
             && let Some(name) = name_in_selector(query)
         {
-            target.name = name;
+            self.name = name;
         }
-        target
+        self
+    }
+
+    /// The path of what a client of the same process asks for.
+    pub(crate) fn to_path(&self) -> String {
+        // The name of a list is the one its selector names.
+        let lists = matches!(self.verb, "list" | "watch" | "deletecollection");
+        let name = if lists { "" } else { self.name.as_str() };
+        let namespace = self.has_namespace.then_some(self.namespace.as_str());
+        let place = (&*self.group, &*self.version, &*self.resource);
+        karmada_handover::path(place, namespace, name, &self.subresource)
     }
 
     fn take_apart(&mut self, parts: &[Text]) {

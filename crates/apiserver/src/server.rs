@@ -10,6 +10,7 @@ use futures::future::{BoxFuture, Map};
 use http::{Request, Response};
 use jiff::Timestamp;
 use karmada_apimachinery::gvk::Gvk;
+use karmada_handover::{Asked, Failure, Reply, Server as Beside};
 use karmada_store::Store;
 use karmada_store::compaction::{self, Policy};
 use tokio::net::TcpListener;
@@ -484,6 +485,13 @@ type Answered = Result<Response<Body>, Infallible>;
 pub struct ActingAs {
     handle: Handle,
     identity: Arc<Identity>,
+}
+
+impl Beside for ActingAs {
+    // Boxed here as every other way in.
+    fn ask(&self, asked: Asked) -> BoxFuture<'static, Result<Reply, Failure>> {
+        service::ask(self.handle.state.clone(), asked, self.identity.clone()).boxed()
+    }
 }
 
 impl<B> tower::Service<Request<B>> for ActingAs

@@ -6,15 +6,18 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use karmada_apimachinery::status::{Details, Status};
+use karmada_handover::{self as handover, Asked, Content, TakesEvents};
 
 use crate::audit::Record;
 use crate::auth::{Identity, PeerCerts, authorize, impersonation};
 use crate::call::{self, Call, Sent};
 use crate::connect::Reach;
+use crate::handlers::{Answer, Reply};
 use crate::http::body::{self, Body};
 use crate::http::filters::{self, Seat};
 use crate::http::negotiate::{self, Offer, Transforms};
@@ -33,19 +36,41 @@ pub(crate) async fn answer(state: Arc<State>, request: Request<Body>) -> Respons
     let audit_id = filters::audit_id(request.headers(), &state.config.chance);
     let reads_gzip = respond::reads_gzip(request.headers());
     let head = request.method() == Method::HEAD;
-    let work = AssertUnwindSafe(route(state.clone(), request, &audit_id)).catch_unwind();
-    let mut response = work.await.unwrap_or_else(|panic| {
-        state.metrics.panics.fetch_add(1, Ordering::Relaxed);
-        let what = panic.downcast_ref::<String>().map(String::as_str);
-        let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-        tracing::error!(what, "a request handler panicked");
-        body::refusal(&Status::internal("the server failed to answer this request"))
-    });
+    let reply = caught(&state, route(state.clone(), request, &audit_id)).await;
+    let mut response = reply.into_words();
     filters::finish_headers(response.headers_mut(), &audit_id);
     if head {
         *response.body_mut() = body::empty();
     }
     if reads_gzip { compressed(response).await } else { response }
+}
+
+/// Answers a request of the same process, whatever happens inside.
+pub(crate) async fn ask(
+    state: Arc<State>,
+    asked: Asked,
+    user: Arc<Identity>,
+) -> Result<handover::Reply, handover::Failure> {
+    let handed = async { attend(&state, Arrived::handed(asked, user), None).await };
+    match caught(&state, handed).await {
+        Reply::Tree(code, value) => Ok(handover::Reply { code, content: Content::Tree(value) }),
+        Reply::Words(response) => {
+            let code = response.status();
+            let text = response.into_body().collect().await?.to_bytes();
+            Ok(handover::Reply { code, content: Content::Text(text) })
+        }
+    }
+}
+
+/// Runs the work on a request; a panic in it is an answer too.
+async fn caught(state: &State, work: impl Future<Output = Reply>) -> Reply {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        state.metrics.panics.fetch_add(1, Ordering::Relaxed);
+        let what = panic.downcast_ref::<String>().map(String::as_str);
+        let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        tracing::error!(what, "a request handler panicked");
+        body::refusal(&Status::internal("the server failed to answer this request")).into()
+    })
 }
 
 /// Compresses whole bodies; streams have no known size and pass as they are.
@@ -60,56 +85,105 @@ async fn compressed(response: Response<Body>) -> Response<Body> {
     Response::from_parts(parts, body::full(bytes))
 }
 
-async fn route(
-    state: Arc<State>,
-    request: Request<Body>,
-    audit_id: &HeaderValue,
-) -> Response<Body> {
+/// Takes apart what came over a connection and finds out who sent it.
+async fn route(state: Arc<State>, request: Request<Body>, audit_id: &HeaderValue) -> Reply {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let target = Arc::new(Target::parse(&parts.method, parts.uri.path(), &query));
     let form = refusal_form(&parts.headers, &query);
-    let audit = state.audit.as_ref();
-    let asked = (&parts, audit_id.to_str().unwrap_or_default());
-    let response = match authenticate(&state, &parts) {
+    match authenticate(&state, &parts) {
         Err(status) => {
-            if let Some(audit) = audit {
+            if let Some(audit) = &state.audit {
+                let asked = (&parts, audit_id.to_str().unwrap_or_default());
                 audit.stranger(asked, &target, &state.clock);
             }
-            respond::refusal(&status, form)
+            let response = respond::refusal(&status, form);
+            state.metrics.count(&target, response.status().as_u16());
+            response.into()
         }
         Ok(user) => {
-            let record = audit.and_then(|a| a.begin(asked, &target, &user, &state.clock));
             let request = Arrived {
                 parts,
                 query,
-                target: target.clone(),
+                target,
                 user,
-                record: record.clone(),
+                record: None,
                 audit_id: audit_id.clone(),
+                body: Incoming::Stream(body),
             };
-            let response = permitted(&state, request, body, form).await;
-            match record {
-                Some(record) => record.answered(response, is_long_running(&target)).await,
-                None => response,
-            }
+            attend(&state, request, form).await
         }
+    }
+}
+
+/// Answers a request of a known user and tells those who keep count of requests.
+async fn attend(
+    state: &Arc<State>,
+    mut request: Arrived,
+    form: Option<negotiate::Representation>,
+) -> Reply {
+    if let Some(audit) = &state.audit {
+        // The log knows requests by their paths.
+        request = request.spelled_out(state);
+        let asked = (&request.parts, request.audit_id.to_str().unwrap_or_default());
+        request.record = audit.begin(asked, &request.target, &request.user, &state.clock);
+    }
+    let (target, record) = (request.target.clone(), request.record.clone());
+    let handed = matches!(request.body, Incoming::Handed(_));
+    let outcome = permitted(state, request).await;
+    let reply = match record {
+        Some(record) => {
+            let response = outcome.into_words(form);
+            record.answered(response, is_long_running(&target)).await.into()
+        }
+        None if handed => outcome.handed_over(),
+        None => outcome.into_words(form).into(),
     };
-    state.metrics.count(&target, response.status().as_u16());
-    response
+    state.metrics.count(&target, reply.code().as_u16());
+    reply
+}
+
+/// What a request comes to, before it is put into words.
+struct Outcome {
+    answer: Answer,
+    warnings: Vec<String>,
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        Self { answer, warnings: Vec::new() }
+    }
+}
+
+impl From<Response<Body>> for Outcome {
+    fn from(response: Response<Body>) -> Self {
+        Ok(Reply::Words(response)).into()
+    }
+}
+
+impl Outcome {
+    fn into_words(self, form: Option<negotiate::Representation>) -> Response<Body> {
+        let mut response = match self.answer {
+            Ok(reply) => reply.into_words(),
+            Err(status) => respond::refusal(&status, form),
+        };
+        respond::add_warnings(response.headers_mut(), &self.warnings);
+        response
+    }
+
+    /// For a reader of the same process. Nobody there reads warnings.
+    fn handed_over(self) -> Reply {
+        let refused = |status: Status| Reply::Tree(body::code_of(&status), status.to_value());
+        self.answer.unwrap_or_else(refused)
+    }
 }
 
 /// Answers a request of a known user, if they may ask it.
-async fn permitted(
-    state: &Arc<State>,
-    mut request: Arrived,
-    body: Body,
-    form: Option<negotiate::Representation>,
-) -> Response<Body> {
+async fn permitted(state: &Arc<State>, mut request: Arrived) -> Outcome {
     let mut attributes = call::attributes(&request.target, request.user.clone());
     let headers = &request.parts.headers;
     match impersonation::impersonate(headers, &attributes, &*state.authorizer) {
-        Err(status) => return respond::refusal(&status, form),
+        Err(status) => return Err(status).into(),
         Ok(None) => {}
         Ok(Some(other)) => {
             if let Some(record) = &request.record {
@@ -122,7 +196,7 @@ async fn permitted(
     // Places are given before permissions are looked up: a flood is not even judged.
     let Some(seat) = seat(state, &request.parts.method, &request.target, &request.user) else {
         let message = "Too many requests, please try again later.";
-        return body::refusal(&Status::too_many_requests(message, 1));
+        return body::refusal(&Status::too_many_requests(message, 1)).into();
     };
     let decision = state.authorizer.authorize(&attributes);
     if let Some(record) = &request.record {
@@ -131,8 +205,8 @@ async fn permitted(
         record.annotate("authorization.k8s.io/reason", decision.reason.clone());
     }
     match authorize::permit(&decision, &attributes) {
-        Err(status) => respond::refusal(&status, form),
-        Ok(()) => dispatch(state, request, body, form, seat).await,
+        Err(status) => Err(status).into(),
+        Ok(()) => dispatch(state, request, seat).await,
     }
 }
 
@@ -182,6 +256,7 @@ fn authenticate(state: &State, parts: &Parts) -> Result<Arc<Identity>, Status> {
     state.authenticator.authenticate(parts, peer).map(Arc::new)
 }
 
+/// A request of a known user.
 pub(crate) struct Arrived {
     pub(crate) parts: Parts,
     pub(crate) query: Query,
@@ -189,27 +264,78 @@ pub(crate) struct Arrived {
     pub(crate) user: Arc<Identity>,
     pub(crate) record: Option<Arc<Record>>,
     pub(crate) audit_id: HeaderValue,
+    body: Incoming,
 }
 
-async fn dispatch(
-    state: &Arc<State>,
-    request: Arrived,
-    body: Body,
-    form: Option<negotiate::Representation>,
-    seat: Seated<'_>,
-) -> Response<Body> {
+/// The body of a request: still on its way, or given by a client of the same process.
+enum Incoming {
+    Stream(Body),
+    Handed(Content),
+}
+
+impl Arrived {
+    /// A request of the same process. It has no path and no id until somebody wants them.
+    fn handed(mut asked: Asked, user: Arc<Identity>) -> Self {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        let query = Query::of(std::mem::take(&mut asked.query));
+        let target = Arc::new(Target::handed(&asked, &query));
+        parts.method = asked.method;
+        parts.headers.insert(ACCEPT, HeaderValue::from_static(asked.accept));
+        if let Some(agent) = asked.agent {
+            parts.headers.insert(USER_AGENT, agent);
+        }
+        let content = asked.content.map(|(media_type, content)| {
+            parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+            content
+        });
+        Self {
+            parts,
+            query,
+            target,
+            user,
+            record: None,
+            audit_id: HeaderValue::from_static(""),
+            body: Incoming::Handed(content.unwrap_or(Content::Text(Bytes::new()))),
+        }
+    }
+
+    /// The request with the path and the id it would have come with over a connection.
+    fn spelled_out(mut self, state: &State) -> Self {
+        if matches!(self.body, Incoming::Handed(_)) && self.audit_id.is_empty() {
+            let path = self.target.to_path();
+            self.parts.uri = self.query.append_to(path.clone()).parse().unwrap_or_default();
+            Arc::make_mut(&mut self.target).path = path.into();
+            self.audit_id = filters::audit_id(&self.parts.headers, &state.config.chance);
+        }
+        self
+    }
+
+    /// The request for somebody who reads all of it as text.
+    fn into_text(self, state: &State) -> (Self, Body) {
+        let mut text = self.spelled_out(state);
+        let body = match std::mem::replace(&mut text.body, Incoming::Stream(body::empty())) {
+            Incoming::Stream(body) => body,
+            Incoming::Handed(Content::Tree(tree)) => body::full(tree.to_string()),
+            Incoming::Handed(Content::Text(text)) => body::full(text),
+        };
+        (text, body)
+    }
+}
+
+async fn dispatch(state: &Arc<State>, request: Arrived, seat: Seated<'_>) -> Outcome {
     let snapshot = state.registry.snapshot();
     if let Some(remote) = aggregation::remote_of(&snapshot, &request.target) {
         // The other server has places of its own; those here are for what is answered here.
         drop(seat);
-        return aggregation::forward(state, &remote, request, body).await;
+        let (request, body) = request.into_text(state);
+        return aggregation::forward(state, &remote, request, body).await.into();
     }
     if !request.target.is_resource {
-        return endpoints::answer(state, &request.parts, &request.query, body).await;
+        return endpoints::answer(state, &request.parts, &request.query).into();
     }
     let target = &request.target;
     if !snapshot.has_group(&target.group) {
-        return body::page_not_found();
+        return body::page_not_found().into();
     }
     let connector = state.connectors.find(&target.group, &target.resource, &target.subresource);
     let reach = connector.as_ref().map(|(_, reach)| *reach);
@@ -217,13 +343,15 @@ async fn dispatch(
         Ok(served) => served,
         // Compat: groups of definitions answer unknown paths as unknown groups do.
         Err(status) if status == Status::no_such_resource() && is_custom(&snapshot, target) => {
-            return body::page_not_found();
+            return body::page_not_found().into();
         }
-        Err(status) => return respond::refusal(&status, form),
+        Err(status) => return Err(status).into(),
     };
     if let Some(connector) = connector {
-        let connected = subresources::connect::connect(state, request, served, body, connector);
-        return connected.await.unwrap_or_else(|status| respond::refusal(&status, form));
+        let (request, body) = request.into_text(state);
+        return subresources::connect::connect(state, request, served, body, connector)
+            .await
+            .into();
     }
     let formats =
         if served.source == Source::BuiltIn { negotiate::BUILT_IN } else { negotiate::CUSTOM };
@@ -233,9 +361,9 @@ async fn dispatch(
             negotiate::media_types(formats)
         );
         let status = Status::not_acceptable(message).with_details(Details::default());
-        return body::refusal(&status);
+        return body::refusal(&status).into();
     }
-    run(state, request, served, body, form).await
+    run(state, request, served).await
 }
 
 /// Whether everything in the group of a path was brought by definitions.
@@ -328,26 +456,23 @@ async fn read_in_time(state: &State, body: Body, headers: &HeaderMap) -> Result<
     }
 }
 
-async fn run(
-    state: &Arc<State>,
-    request: Arrived,
-    served: Arc<Served>,
-    body: Body,
-    form: Option<negotiate::Representation>,
-) -> Response<Body> {
-    let Arrived { mut parts, query, target, user, record, .. } = request;
+async fn run(state: &Arc<State>, request: Arrived, served: Arc<Served>) -> Outcome {
+    let Arrived { mut parts, query, target, user, record, body, .. } = request;
     let headers = std::mem::take(&mut parts.headers);
-    let handed = parts.extensions.remove::<karmada_handover::Sent>();
+    let takes_events = parts.extensions.remove::<TakesEvents>().is_some();
     // The audit log reads answers as text.
-    let hands_over = handed.is_some() && record.is_none();
-    let sent = match handed.and_then(|handed| handed.body) {
-        Some(tree) => Ok(Sent::tree(tree)),
-        None if parts.method == Method::GET => Ok(Sent::Text(Bytes::new())),
-        None => read_in_time(state, body, &headers).await.map(Sent::Text),
+    let hands_over = (takes_events || matches!(body, Incoming::Handed(_))) && record.is_none();
+    let sent = match body {
+        Incoming::Handed(Content::Tree(tree)) => Ok(Sent::tree(Arc::new(tree))),
+        Incoming::Handed(Content::Text(text)) => {
+            filters::check_size(&text, state.config.max_body).map(|()| Sent::Text(text))
+        }
+        Incoming::Stream(_) if parts.method == Method::GET => Ok(Sent::Text(Bytes::new())),
+        Incoming::Stream(body) => read_in_time(state, body, &headers).await.map(Sent::Text),
     };
     let sent = match sent {
         Ok(sent) => sent,
-        Err(status) => return respond::refusal(&status, form),
+        Err(status) => return Err(status).into(),
     };
     if let Some(record) = &record {
         record.request(&headers, &sent.text());
@@ -371,8 +496,5 @@ async fn run(
             }
         }
     };
-    let mut response = answer.unwrap_or_else(|status| respond::refusal(&status, form));
-    let warnings: Vec<String> = deprecation.into_iter().chain(warnings).collect();
-    respond::add_warnings(response.headers_mut(), &warnings);
-    response
+    Outcome { answer, warnings: deprecation.into_iter().chain(warnings).collect() }
 }

@@ -1,6 +1,5 @@
 //! Requests about the objects of one resource, as JSON trees.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,8 +8,9 @@ use futures::{StreamExt as _, stream};
 use http::{Method, Request, header};
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_apimachinery::object::ObjectExt;
+use karmada_apimachinery::value::Text;
 use karmada_apimachinery::{Value, json};
-use karmada_handover::{Sent, Watched};
+use karmada_handover::{Asked, Content, TakesEvents, Watched};
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -107,25 +107,6 @@ pub struct PatchOptions {
     pub field_validation: &'static str,
 }
 
-/// What a request carries. A server of the same process takes trees as they are, so those that nobody
-/// else needs are not copied.
-enum Content<'a> {
-    Tree(Cow<'a, Value>),
-    Text(Bytes),
-}
-
-impl<'a> From<&'a Value> for Content<'a> {
-    fn from(value: &'a Value) -> Self {
-        Self::Tree(Cow::Borrowed(value))
-    }
-}
-
-impl From<Value> for Content<'_> {
-    fn from(value: Value) -> Self {
-        Self::Tree(Cow::Owned(value))
-    }
-}
-
 /// A page of objects.
 #[derive(Debug, Clone, Default)]
 pub struct List {
@@ -172,48 +153,60 @@ impl Api {
         &self.gvr
     }
 
-    fn path(&self, name: &str, subresource: &str) -> String {
-        path(&self.gvr, self.namespace.as_deref(), name, subresource)
-    }
-
     fn accept(&self) -> &'static str {
         if self.metadata_only { METADATA } else { JSON }
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        content: Option<(&str, Content<'_>)>,
-    ) -> Result<Value> {
-        let mut request =
-            Request::builder().method(method).uri(path).header(header::ACCEPT, self.accept());
-        let mut sent = Sent::default();
-        let mut body = Body::empty();
-        let beside = self.client.is_beside();
-        if let Some((content_type, content)) = content {
-            request = request.header(header::CONTENT_TYPE, content_type);
-            match content {
-                Content::Tree(value) if beside => sent.body = Some(Arc::new(value.into_owned())),
-                Content::Tree(value) => body = Body::from(value.to_string().into_bytes()),
-                Content::Text(text) => body = Body::from(text),
-            }
-        }
-        let request = if beside { request.extension(sent) } else { request }.body(body);
-        let request = request.map_err(|error| Error::transport(path, error))?;
-        match self.slim {
-            true => self.client.request_slim(request).await,
-            false => self.client.request_json(request).await,
+    /// A request about the resource, one object of it, or a subresource.
+    fn asked(&self, method: Method, name: &str, subresource: &str) -> Asked {
+        Asked {
+            method,
+            group: self.gvr.group.as_str().into(),
+            version: self.gvr.version.as_str().into(),
+            resource: self.gvr.resource.as_str().into(),
+            namespace: self.namespace.as_deref().map(Text::from).unwrap_or_default(),
+            name: name.into(),
+            subresource: subresource.into(),
+            query: Vec::new(),
+            accept: self.accept(),
+            content: None,
+            agent: None,
         }
     }
 
+    fn path(&self, name: &str, subresource: &str) -> String {
+        path(&self.gvr, self.namespace.as_deref(), name, subresource)
+    }
+
+    async fn send(&self, asked: Asked) -> Result<Value> {
+        let (method, name, below) =
+            (asked.method.clone(), asked.name.clone(), asked.subresource.clone());
+        let attempt = || format!("{method} {}", self.path(&name, &below));
+        let text = match self.client.ask(asked, attempt).await? {
+            Content::Tree(value) => return Ok(value),
+            Content::Text(text) => text,
+        };
+        let read = if self.slim { slim::parse(&text) } else { serde_json::from_slice(&text) };
+        read.map_err(|source| Error::Decode { attempt: attempt(), source })
+    }
+
+    /// Sends a request with a body.
+    async fn send_with(
+        &self,
+        asked: Asked,
+        media_type: &'static str,
+        content: Content,
+    ) -> Result<Value> {
+        self.send(Asked { content: Some((media_type, content)), ..asked }).await
+    }
+
     pub async fn get(&self, name: &str) -> Result<Value> {
-        self.send(Method::GET, &self.path(name, ""), None).await
+        self.send(self.asked(Method::GET, name, "")).await
     }
 
     /// Reads a subresource such as `scale`.
     pub async fn get_subresource(&self, name: &str, subresource: &str) -> Result<Value> {
-        self.send(Method::GET, &self.path(name, subresource), None).await
+        self.send(self.asked(Method::GET, name, subresource)).await
     }
 
     /// Returns the object, or nothing if there is none.
@@ -226,18 +219,17 @@ impl Api {
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value> {
-        self.send(Method::POST, &self.path("", ""), Some((JSON, object.into()))).await
+        self.create_owned(object.clone()).await
     }
 
     /// Creates an object that the caller has no more use for.
     pub async fn create_owned(&self, object: Value) -> Result<Value> {
-        self.send(Method::POST, &self.path("", ""), Some((JSON, object.into()))).await
+        self.send_with(self.asked(Method::POST, "", ""), JSON, Content::Tree(object)).await
     }
 
     /// Creates an object that is text already.
     pub async fn create_text(&self, object: Bytes) -> Result<Value> {
-        let content = Content::Text(object);
-        self.send(Method::POST, &self.path("", ""), Some((JSON, content))).await
+        self.send_with(self.asked(Method::POST, "", ""), JSON, Content::Text(object)).await
     }
 
     /// Posts to a subresource such as `token` or `eviction`.
@@ -247,7 +239,8 @@ impl Api {
         subresource: &str,
         object: &Value,
     ) -> Result<Value> {
-        self.send(Method::POST, &self.path(name, subresource), Some((JSON, object.into()))).await
+        let asked = self.asked(Method::POST, name, subresource);
+        self.send_with(asked, JSON, Content::Tree(object.clone())).await
     }
 
     /// Replaces the object; a resource version in it makes sure nothing else is overwritten.
@@ -256,8 +249,8 @@ impl Api {
     }
 
     pub async fn update_subresource(&self, object: &Value, subresource: &str) -> Result<Value> {
-        let path = self.path(object.name(), subresource);
-        self.send(Method::PUT, &path, Some((JSON, object.into()))).await
+        let asked = self.asked(Method::PUT, object.name(), subresource);
+        self.send_with(asked, JSON, Content::Tree(object.clone())).await
     }
 
     pub async fn patch(&self, name: &str, patch: &Patch, options: &PatchOptions) -> Result<Value> {
@@ -271,33 +264,36 @@ impl Api {
         patch: &Patch,
         options: &PatchOptions,
     ) -> Result<Value> {
-        let (content_type, value) = match patch {
+        let (media_type, value) = match patch {
             Patch::Json(value) => (JSON_PATCH, value),
             Patch::Merge(value) => (MERGE_PATCH, value),
             Patch::Strategic(value) => ("application/strategic-merge-patch+json", value),
             Patch::Apply(value) => ("application/apply-patch+yaml", value),
         };
-        let mut query = Query::default();
-        query.add("fieldManager", &options.field_manager).flag("force", options.force);
-        query.add("dryRun", if options.dry_run { "All" } else { "" });
-        query.add("fieldValidation", options.field_validation);
-        let path = query.append_to(self.path(name, subresource));
-        self.send(Method::PATCH, &path, Some((content_type, value.into()))).await
+        let mut asked = self.asked(Method::PATCH, name, subresource);
+        asked.query = given([
+            ("fieldManager", &options.field_manager),
+            ("force", if options.force { "true" } else { "" }),
+            ("dryRun", if options.dry_run { "All" } else { "" }),
+            ("fieldValidation", options.field_validation),
+        ]);
+        self.send_with(asked, media_type, Content::Tree(value.clone())).await
     }
 
     pub async fn merge_patch(&self, name: &str, patch: Value) -> Result<Value> {
-        self.send(Method::PATCH, &self.path(name, ""), Some((MERGE_PATCH, patch.into()))).await
+        let asked = self.asked(Method::PATCH, name, "");
+        self.send_with(asked, MERGE_PATCH, Content::Tree(patch)).await
     }
 
     /// Changes the status by the operations of a JSON patch.
     pub async fn json_patch_status(&self, name: &str, operations: Value) -> Result<Value> {
-        let path = self.path(name, "status");
-        self.send(Method::PATCH, &path, Some((JSON_PATCH, operations.into()))).await
+        let asked = self.asked(Method::PATCH, name, "status");
+        self.send_with(asked, JSON_PATCH, Content::Tree(operations)).await
     }
 
     pub async fn merge_patch_status(&self, name: &str, patch: Value) -> Result<Value> {
-        let path = self.path(name, "status");
-        self.send(Method::PATCH, &path, Some((MERGE_PATCH, patch.into()))).await
+        let asked = self.asked(Method::PATCH, name, "status");
+        self.send_with(asked, MERGE_PATCH, Content::Tree(patch)).await
     }
 
     /// Makes the fields of `object` those of `manager`, taking them from others if need be.
@@ -309,8 +305,8 @@ impl Api {
 
     /// Deletes an object. The answer is the object while it is being deleted, else a `Status`.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Value> {
-        self.send(Method::DELETE, &self.path(name, ""), Some((JSON, options.to_value().into())))
-            .await
+        let asked = self.asked(Method::DELETE, name, "");
+        self.send_with(asked, JSON, Content::Tree(options.to_value())).await
     }
 
     pub async fn delete_collection(
@@ -318,19 +314,25 @@ impl Api {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Result<Value> {
-        let path = list.query().append_to(self.path("", ""));
-        self.send(Method::DELETE, &path, Some((JSON, options.to_value().into()))).await
+        let asked = Asked { query: list.query(), ..self.asked(Method::DELETE, "", "") };
+        self.send_with(asked, JSON, Content::Tree(options.to_value())).await
     }
 
     /// Reads one page.
     pub async fn list(&self, options: &ListOptions) -> Result<List> {
-        let path = options.query().append_to(self.path("", ""));
         let accept = if self.metadata_only { METADATA_LIST } else { JSON };
-        let request = Request::get(&path).header(header::ACCEPT, accept).body(Body::empty());
-        let request = request.map_err(|error| Error::transport(path.as_str(), error))?;
-        let bytes = self.client.request_bytes(request).await?;
-        parse_list(&bytes, self.slim)
-            .map_err(|source| Error::Decode { attempt: format!("GET {path}"), source })
+        let asked = Asked { query: options.query(), accept, ..self.asked(Method::GET, "", "") };
+        let attempt = || format!("GET {}", self.path("", ""));
+        let text = match self.client.ask(asked, attempt).await? {
+            Content::Tree(value) => Bytes::from(value.to_text()),
+            Content::Text(text) => text,
+        };
+        parse_list(&text, self.slim).map_err(|source| {
+            let query = options.query();
+            let query = Query::of(query.iter().map(|(key, value)| (*key, value.as_str())));
+            let attempt = format!("GET {}", query.append_to(self.path("", "")));
+            Error::Decode { attempt, source }
+        })
     }
 
     /// Reads all pages.
@@ -360,7 +362,7 @@ impl Api {
             .body(Body::empty());
         let mut request = request.map_err(|error| Error::transport(path.as_str(), error))?;
         if self.client.is_beside() {
-            request.extensions_mut().insert(Sent::default());
+            request.extensions_mut().insert(TakesEvents);
         }
         let mut response = self.client.send(request).await?;
         let attempt = format!("watch {path}");
@@ -394,17 +396,22 @@ fn until(events: WatchStream, end: BoxFuture<'static, ()>) -> WatchStream {
     .boxed()
 }
 
+/// The parameters that have a value.
+fn given<const N: usize>(parameters: [(&'static str, &str); N]) -> Vec<(&'static str, String)> {
+    let given = parameters.into_iter().filter(|(_, value)| !value.is_empty());
+    given.map(|(key, value)| (key, value.to_owned())).collect()
+}
+
 impl ListOptions {
-    fn query(&self) -> Query {
-        let mut query = Query::default();
-        query
-            .add("labelSelector", &self.label_selector)
-            .add("fieldSelector", &self.field_selector)
-            .number("limit", self.limit)
-            .add("continue", &self.continue_token)
-            .add("resourceVersion", &self.resource_version)
-            .add("resourceVersionMatch", &self.resource_version_match);
-        query
+    fn query(&self) -> Vec<(&'static str, String)> {
+        given([
+            ("labelSelector", &self.label_selector),
+            ("fieldSelector", &self.field_selector),
+            ("limit", &self.limit.map(|limit| limit.to_string()).unwrap_or_default()),
+            ("continue", &self.continue_token),
+            ("resourceVersion", &self.resource_version),
+            ("resourceVersionMatch", &self.resource_version_match),
+        ])
     }
 }
 

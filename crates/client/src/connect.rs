@@ -1,26 +1,26 @@
 //! Ways to a server, and the one path all requests take.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::BodyExt;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Collected};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
-use karmada_handover::Answered;
+use karmada_handover::{Asked, Content, Reply, Server};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::api::Api;
 use crate::error::{ApiError, Error, Result};
-use crate::slim;
+use crate::request::spelled_out;
 use crate::tunnel::{Connector, Proxy};
 
 /// Stands between a client and its server: may delay, refuse or time requests.
@@ -36,34 +36,38 @@ pub trait Warden: Send + Sync + 'static {
     fn watch_end(&self) -> BoxFuture<'static, ()>;
 }
 
-/// A server that is called, not connected to. It answers when the answer is whole.
-type Direct =
-    dyn Fn(Request<Body>) -> BoxFuture<'static, Result<Response<Bytes>, BoxError>> + Send + Sync;
-
 /// A connection to one API server. Cloning is cheap and shares it.
 #[derive(Clone)]
-pub struct Client {
+pub struct Client(Arc<Way>);
+
+/// How the server is reached.
+#[derive(Clone)]
+struct Way {
     kube: kube::Client,
     user_agent: Option<HeaderValue>,
     warden: Option<Arc<dyn Warden>>,
-    /// Set where the server takes and gives objects as they are instead of as text.
-    direct: Option<Arc<Direct>>,
+    /// Set where the server is one of the same process that takes and gives objects as they are.
+    beside: Option<Arc<dyn Server>>,
 }
 
 impl Client {
     pub fn new(kube: kube::Client) -> Self {
-        Self { kube, user_agent: None, warden: None, direct: None }
+        Self(Arc::new(Way { kube, user_agent: None, warden: None, beside: None }))
+    }
+
+    fn way_mut(&mut self) -> &mut Way {
+        Arc::make_mut(&mut self.0)
     }
 
     /// Lets every request go through `warden`; those made through [`Client::kube`] do not.
     pub fn with_warden(mut self, warden: Arc<dyn Warden>) -> Self {
-        self.warden = Some(warden);
+        self.way_mut().warden = Some(warden);
         self
     }
 
     /// Names the program in every request. Servers record it as the manager of what it writes.
     pub fn with_user_agent(mut self, name: &str) -> Self {
-        self.user_agent = HeaderValue::from_str(name).ok();
+        self.way_mut().user_agent = HeaderValue::from_str(name).ok();
         self
     }
 
@@ -80,31 +84,23 @@ impl Client {
     }
 
     /// Calls an API server of the same process that takes and gives objects as they are: nothing becomes
-    /// text on the way. The service must understand [`karmada_handover`].
-    pub fn beside<S, B>(service: S) -> Self
+    /// text on the way. As a service it is asked for what is no request about a resource, and for watches.
+    pub fn beside<S, B>(server: S) -> Self
     where
-        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S: Server + Service<Request<Body>, Response = Response<B>> + Clone,
         S::Future: Send + 'static,
         S::Error: Into<BoxError>,
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let own = service.clone();
-        let direct = move |request: Request<Body>| {
-            let answer = own.clone().call(request);
-            let whole = async move {
-                let (parts, body) = answer.await.map_err(Into::into)?.into_parts();
-                let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
-                Ok(Response::from_parts(parts, bytes))
-            };
-            whole.boxed()
-        };
-        Self { direct: Some(Arc::new(direct)), ..Self::in_process(service) }
+        let mut client = Self::in_process(server.clone());
+        client.way_mut().beside = Some(Arc::new(server));
+        client
     }
 
     /// Whether objects are handed over as they are.
     pub(crate) fn is_beside(&self) -> bool {
-        self.direct.is_some()
+        self.0.beside.is_some()
     }
 
     pub fn from_config(mut config: kube::Config) -> Result<Self> {
@@ -178,11 +174,11 @@ impl Client {
     }
 
     pub(crate) fn warden(&self) -> Option<&dyn Warden> {
-        self.warden.as_deref()
+        self.0.warden.as_deref()
     }
 
     pub fn kube(&self) -> &kube::Client {
-        &self.kube
+        &self.0.kube
     }
 
     /// Requests about all objects of a resource; narrow it with [`Api::namespaced`].
@@ -206,69 +202,60 @@ impl Client {
 
     /// Sends a request and returns the whole answer, or the error it carries.
     pub async fn request_bytes(&self, request: Request<Body>) -> Result<Bytes> {
-        self.request_whole(request).await.map(Response::into_body)
+        let attempt = Attempt::of(&request);
+        let body = self.send(request).await?.into_body().collect().await;
+        body.map(Collected::to_bytes).map_err(|error| attempt.failed(error))
     }
 
     pub async fn request_json(&self, request: Request<Body>) -> Result<Value> {
-        self.request_tree(request, |text| serde_json::from_slice(text)).await
+        let attempt = Attempt::of(&request);
+        let text = self.request_bytes(request).await?;
+        let read = serde_json::from_slice(&text);
+        read.map_err(|source| Error::Decode { attempt: attempt.to_string(), source })
     }
 
-    /// As [`Client::request_json`]; text is read without the record of who wrote which field.
-    pub(crate) async fn request_slim(&self, request: Request<Body>) -> Result<Value> {
-        self.request_tree(request, slim::parse).await
-    }
-
-    async fn request_tree(
+    /// Asks about a resource, by a call where the server is one of the same process. The attempt is put into
+    /// words only if it fails.
+    pub(crate) async fn ask(
         &self,
-        request: Request<Body>,
-        parse: fn(&[u8]) -> serde_json::Result<Value>,
-    ) -> Result<Value> {
-        let attempt = describe(request.method(), request.uri().path());
-        let mut response = self.request_whole(request).await?;
-        if let Some(answered) = response.extensions_mut().remove::<Answered>() {
-            return Ok(answered.into_value());
-        }
-        parse(response.body()).map_err(|source| Error::Decode { attempt, source })
-    }
-
-    async fn request_whole(&self, mut request: Request<Body>) -> Result<Response<Bytes>> {
-        let attempt = describe(request.method(), request.uri().path());
-        let failed = |error| Error::transport(attempt.as_str(), error);
-        let (None, Some(direct)) = (&self.warden, &self.direct) else {
-            let (parts, body) = self.send(request).await?.into_parts();
-            let body = body.collect().await.map_err(|error| failed(error.into()))?;
-            return Ok(Response::from_parts(parts, body.to_bytes()));
+        mut asked: Asked,
+        attempt: impl FnOnce() -> String,
+    ) -> Result<Content> {
+        let Way { user_agent, warden, beside, .. } = &*self.0;
+        let server = match (warden, beside) {
+            (None, Some(server)) if asked.is_plain() => server,
+            _ => return self.request_bytes(spelled_out(asked)?).await.map(Content::Text),
         };
-        self.sign(&mut request);
-        let response = direct(request).await.map_err(failed)?;
-        let status = response.status();
-        if is_refusal(status) {
-            return Err(Error::Api(Box::new(refusal(status, response.body()))));
-        }
-        Ok(response)
-    }
-
-    fn sign(&self, request: &mut Request<Body>) {
-        if let Some(name) = &self.user_agent {
-            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| name.clone());
+        asked.agent.clone_from(user_agent);
+        let reply = server.ask(asked).await;
+        let Reply { code, content } = reply.map_err(|error| Error::transport(attempt(), error))?;
+        match content {
+            content if !is_refusal(code) => Ok(content),
+            Content::Tree(value) => {
+                Err(Error::Api(Box::new(ApiError::from_status(&value, code.as_u16()))))
+            }
+            Content::Text(text) => Err(Error::Api(Box::new(refusal(code, &text)))),
         }
     }
 
     /// Sends a request and returns its answer once it is known to be no error.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>> {
-        self.sign(&mut request);
-        let attempt = describe(request.method(), request.uri().path());
-        let response = match &self.warden {
-            Some(warden) => warden.send(request, &self.kube).await,
-            None => self.kube.send(request).await.map_err(Into::into),
+        let Way { kube, user_agent, warden, .. } = &*self.0;
+        if let Some(name) = user_agent {
+            request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| name.clone());
+        }
+        let attempt = Attempt::of(&request);
+        let response = match warden {
+            Some(warden) => warden.send(request, kube).await,
+            None => kube.send(request).await.map_err(Into::into),
         };
-        let response = response.map_err(|error| Error::transport(attempt.as_str(), error))?;
+        let response = response.map_err(|error| attempt.failed(error))?;
         let status = response.status();
         if !is_refusal(status) {
             return Ok(response);
         }
         let body = response.into_body().collect().await;
-        let body = body.map_err(|error| Error::transport(attempt, error))?.to_bytes();
+        let body = body.map_err(|error| attempt.failed(error))?.to_bytes();
         Err(Error::Api(Box::new(refusal(status, &body))))
     }
 }
@@ -277,8 +264,24 @@ fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 
-fn describe(method: &Method, path: &str) -> String {
-    format!("{method} {path}")
+/// What was asked, put into words only if it fails.
+struct Attempt(Method, Uri);
+
+impl Attempt {
+    fn of(request: &Request<Body>) -> Self {
+        Self(request.method().clone(), request.uri().clone())
+    }
+
+    fn failed(&self, source: impl Into<BoxError>) -> Error {
+        Error::transport(self.to_string(), source)
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(method, uri) = self;
+        write!(f, "{method} {}", uri.path())
+    }
 }
 
 /// Proxies answer in plain text, so whatever is no `Status` becomes the message.

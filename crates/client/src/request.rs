@@ -1,98 +1,34 @@
 //! Paths and queries of requests.
 
-use std::fmt::Write;
-
+use http::{Request, header};
 use karmada_apimachinery::gvk::Gvr;
+pub use karmada_handover::Query;
+use karmada_handover::{Asked, Content};
+use kube::client::Body;
+
+use crate::error::{Error, Result};
 
 /// Returns the path of a resource, of one object of it, or of a subresource.
 pub fn path(gvr: &Gvr, namespace: Option<&str>, name: &str, subresource: &str) -> String {
-    let mut path = match gvr.group.as_str() {
-        "" => format!("/api/{}", gvr.version),
-        group => format!("/apis/{group}/{}", gvr.version),
-    };
-    if let Some(namespace) = namespace {
-        path.push_str("/namespaces/");
-        encode(&mut path, namespace);
-    }
-    for segment in [gvr.resource.as_str(), name, subresource] {
-        if !segment.is_empty() {
-            path.push('/');
-            encode(&mut path, segment);
-        }
-    }
-    path
+    karmada_handover::path((&gvr.group, &gvr.version, &gvr.resource), namespace, name, subresource)
 }
 
-/// Query parameters; absent and empty ones are left out.
-#[derive(Debug, Default)]
-pub struct Query(String);
-
-impl Query {
-    pub fn add(&mut self, key: &str, value: &str) -> &mut Self {
-        if !value.is_empty() {
-            self.0.push(if self.0.is_empty() { '?' } else { '&' });
-            encode(&mut self.0, key);
-            self.0.push('=');
-            encode(&mut self.0, value);
-        }
-        self
+/// A request as it goes over a connection.
+pub(crate) fn spelled_out(asked: Asked) -> Result<Request<Body>> {
+    let Asked { group, version, resource, namespace, name, subresource, .. } = &asked;
+    let namespace = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let path = karmada_handover::path((group, version, resource), namespace, name, subresource);
+    let path =
+        Query::of(asked.query.iter().map(|(key, value)| (*key, value.as_str()))).append_to(path);
+    let mut request =
+        Request::builder().method(asked.method).uri(&path).header(header::ACCEPT, asked.accept);
+    let mut body = Body::empty();
+    if let Some((media_type, content)) = asked.content {
+        request = request.header(header::CONTENT_TYPE, media_type);
+        body = match content {
+            Content::Tree(value) => Body::from(value.to_string().into_bytes()),
+            Content::Text(text) => Body::from(text),
+        };
     }
-
-    pub fn flag(&mut self, key: &str, set: bool) -> &mut Self {
-        self.add(key, if set { "true" } else { "" })
-    }
-
-    pub fn number(&mut self, key: &str, value: Option<u64>) -> &mut Self {
-        self.add(key, &value.map(|value| value.to_string()).unwrap_or_default())
-    }
-
-    pub fn append_to(&self, mut path: String) -> String {
-        path.push_str(&self.0);
-        path
-    }
-}
-
-fn encode(out: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                out.push(char::from(byte));
-            }
-            _ => write!(out, "%{byte:02X}").expect("a string takes everything"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_name_group_namespace_object_and_subresource() {
-        let pods = Gvr::new("", "v1", "pods");
-        let deployments = Gvr::new("apps", "v1", "deployments");
-        let cases = [
-            (path(&pods, None, "", ""), "/api/v1/pods"),
-            (path(&pods, Some("a"), "", ""), "/api/v1/namespaces/a/pods"),
-            (path(&pods, Some("a"), "b", "log"), "/api/v1/namespaces/a/pods/b/log"),
-            (path(&deployments, None, "", ""), "/apis/apps/v1/deployments"),
-            (
-                path(&deployments, Some("a"), "b/c?", ""),
-                "/apis/apps/v1/namespaces/a/deployments/b%2Fc%3F",
-            ),
-            (path(&deployments, None, "system:x", ""), "/apis/apps/v1/deployments/system:x"),
-        ];
-        for (found, expected) in cases {
-            assert_eq!(found, expected);
-        }
-    }
-
-    #[test]
-    fn queries_leave_out_what_is_empty_and_escape_the_rest() {
-        let mut query = Query::default();
-        query.add("labelSelector", "a in (b,c),d!=ä").add("x", "").flag("watch", true);
-        query.number("limit", Some(5)).number("timeoutSeconds", None);
-        let expected = "/p?labelSelector=a%20in%20%28b%2Cc%29%2Cd%21%3D%C3%A4&watch=true&limit=5";
-        assert_eq!(query.append_to("/p".into()), expected);
-    }
+    request.body(body).map_err(|error| Error::transport(path, error))
 }

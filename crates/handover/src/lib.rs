@@ -1,9 +1,11 @@
-//! What a client and an API server of one process hand to each other without making text of it. It
-//! travels in the extensions of ordinary requests and answers: whoever does not know it sees empty
-//! bodies, so a client uses it only with a server that is known to.
+//! What a client and an API server of one process hand to each other without making text of it: requests and
+//! answers as a call ([`Server`]), and the events of a watch in the extensions of an ordinary answer. Whoever
+//! does not know those sees an empty body, so a client asks for them only where they are known.
 
 mod alike;
+mod asked;
 mod lately;
+mod path;
 
 use std::any::Any;
 use std::fmt;
@@ -17,27 +19,13 @@ use karmada_packing::Packed;
 use parking_lot::Mutex;
 
 pub use alike::Seen;
+pub use asked::{Asked, Content, Failure, Reply, Server};
 pub use lately::{Lately, Ticket};
+pub use path::{Query, path};
 
-/// Marks a request whose sender takes trees for an answer, and carries its body if it has one.
-#[derive(Clone, Default)]
-pub struct Sent {
-    pub body: Option<Arc<Value>>,
-}
-
-/// An answer as a tree.
-#[derive(Clone)]
-pub struct Answered(Arc<Value>);
-
-impl Answered {
-    pub fn new(value: Value) -> Self {
-        Self(Arc::new(value))
-    }
-
-    pub fn into_value(self) -> Value {
-        Arc::unwrap_or_clone(self.0)
-    }
-}
+/// Marks a watch whose reader takes events as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct TakesEvents;
 
 /// An object as the server's cache holds it.
 pub trait Shown: Send + Sync + 'static {

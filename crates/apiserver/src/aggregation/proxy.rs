@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, LOCATION, UPGRADE,
-};
+use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, LOCATION, UPGRADE};
 use http::{Request, Response, StatusCode};
 use karmada_apimachinery::status::Status;
 
@@ -93,15 +91,6 @@ fn rewrite(
     body: Body,
 ) -> Result<(Request<Body>, Option<hyper::upgrade::OnUpgrade>), Status> {
     let Arrived { mut parts, user, audit_id, .. } = arrived;
-    // A client of the same process hands its body over as a tree.
-    let handed = parts.extensions.remove::<karmada_handover::Sent>().and_then(|sent| sent.body);
-    let body = match handed {
-        Some(tree) => {
-            parts.headers.remove(CONTENT_LENGTH);
-            body::full(tree.to_string())
-        }
-        None => body,
-    };
     headers::identify(&mut parts.headers, &user)?;
     parts.headers.insert(AUDIT_ID, audit_id);
     let switches = wants_upgrade(&parts.headers);

@@ -15,13 +15,43 @@ pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;
 
-use http::Response;
+use http::{Response, StatusCode};
+use karmada_apimachinery::Value;
 use karmada_apimachinery::status::Status;
 
 use crate::call::Call;
-use crate::http::body::Body;
+use crate::http::body::{self, Body};
 
-pub(crate) type Answer = Result<Response<Body>, Status>;
+/// What a request is answered with.
+pub(crate) enum Reply {
+    /// For a reader of the same process.
+    Tree(StatusCode, Value),
+    Words(Response<Body>),
+}
+
+impl Reply {
+    pub(crate) fn code(&self) -> StatusCode {
+        match self {
+            Self::Tree(code, _) => *code,
+            Self::Words(response) => response.status(),
+        }
+    }
+
+    pub(crate) fn into_words(self) -> Response<Body> {
+        match self {
+            Self::Tree(code, value) => body::json(code, &value),
+            Self::Words(response) => response,
+        }
+    }
+}
+
+impl From<Response<Body>> for Reply {
+    fn from(response: Response<Body>) -> Self {
+        Self::Words(response)
+    }
+}
+
+pub(crate) type Answer = Result<Reply, Status>;
 
 /// Runs the handler of a verb on a resource itself; subresources have their own.
 pub(crate) async fn handle(call: Call) -> (Answer, Vec<String>) {

@@ -5,9 +5,8 @@ use http::{Response, StatusCode};
 use karmada_apimachinery::object::{ObjectExt as _, ObjectMutExt as _};
 use karmada_apimachinery::status::Status;
 use karmada_apimachinery::{Map, Value, json};
-use karmada_handover::Answered;
 
-use super::Answer;
+use super::{Answer, Reply};
 use crate::cache::StoredObject;
 use crate::call::Call;
 use crate::http::body::{self, Body};
@@ -30,7 +29,7 @@ pub(crate) async fn stored(
         let mut bytes = Vec::with_capacity(object.size() + 1);
         object.write_to(&mut bytes);
         bytes.push(b'\n');
-        return Ok(respond::answer(code, bytes, Format::Json));
+        return Ok(respond::answer(code, bytes, Format::Json).into());
     }
     let mut value = object.to_value();
     call.served.from_storage(&mut value).await?;
@@ -48,9 +47,7 @@ pub(crate) fn object(call: &Call, code: StatusCode, object: Value, form: Represe
         Shape::PartialMetadata(version) => partial(&object, version),
     };
     if call.hands_over {
-        let mut response = respond::answer(code, Bytes::new(), Format::Json);
-        response.extensions_mut().insert(Answered::new(value));
-        return Ok(response);
+        return Ok(Reply::Tree(code, value));
     }
     encoded(code, &value, form)
 }
@@ -61,9 +58,9 @@ pub(crate) fn encoded(code: StatusCode, value: &Value, form: Representation) -> 
         && form.shape == Shape::Object
         && let Some(bytes) = crate::codec::encode_protobuf(value)
     {
-        return Ok(respond::answer(code, bytes, Format::Protobuf));
+        return Ok(respond::answer(code, bytes, Format::Protobuf).into());
     }
-    Ok(respond::object(code, value, form))
+    Ok(respond::object(code, value, form).into())
 }
 
 /// The object's metadata alone.
@@ -207,7 +204,7 @@ pub(crate) async fn list(
         && !form.pretty
         && call.served.serves_stored_bytes()
     {
-        return Ok(list_of_bytes(&call.served, objects, metadata));
+        return Ok(list_of_bytes(&call.served, objects, metadata).into());
     }
     let mut items: Vec<Value> = objects.iter().map(|object| object.to_value()).collect();
     call.served.all_from_storage(&mut items).await?;

@@ -71,7 +71,7 @@ pub(crate) async fn watch(call: &Arc<Call>) -> Answer {
     *response.status_mut() = StatusCode::OK;
     let content_type = HeaderValue::from_static(Format::Json.media_type());
     response.headers_mut().insert(CONTENT_TYPE, content_type);
-    Ok(response)
+    Ok(response.into())
 }
 
 fn check_options(query: &Query) -> Result<(), Status> {

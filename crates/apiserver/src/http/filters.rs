@@ -33,6 +33,11 @@ pub async fn read_body(body: Body, headers: &HeaderMap, limit: usize) -> Result<
     }
 }
 
+/// Refuses a body that is too large.
+pub fn check_size(body: &Bytes, limit: usize) -> Result<(), Status> {
+    if body.len() > limit { Err(too_large(limit)) } else { Ok(()) }
+}
+
 fn too_large(limit: usize) -> Status {
     let message = format!("Request entity too large: limit is {limit}");
     Status::new(413, "RequestEntityTooLarge", message)

@@ -1,5 +1,7 @@
 //! Which form an answer takes: JSON, YAML or protobuf; the object itself, a Table or its metadata.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 use karmada_apimachinery::status::Status;
@@ -78,12 +80,14 @@ pub fn negotiate(
     query: &Query,
     offer: Offer,
 ) -> Result<Representation, Status> {
-    let accept: Vec<&str> =
-        headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let accept = accept.join(",");
+    let accept = accepted(headers);
     let pretty = wants_pretty(headers, query);
     if accept.trim().is_empty() {
         return Ok(Representation { format: offer.formats[0], shape: Shape::Object, pretty });
+    }
+    // What most clients say, and every endpoint has.
+    if accept == Format::Json.media_type() {
+        return Ok(Representation { pretty, ..Representation::JSON });
     }
     for clause in parse(&accept) {
         for format in offer.formats {
@@ -102,6 +106,13 @@ pub fn negotiate(
     Err(not_acceptable(offer.formats))
 }
 
+/// Everything `Accept` says, in one line.
+fn accepted(headers: &HeaderMap) -> Cow<'_, str> {
+    let mut lines = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let first = lines.next().unwrap_or_default();
+    lines.fold(Cow::Borrowed(first), |all, line| Cow::Owned(format!("{all},{line}")))
+}
+
 pub fn not_acceptable(formats: &[Format]) -> Status {
     Status::not_acceptable(format!(
         "only the following media types are accepted: {}",
@@ -115,9 +126,7 @@ pub fn media_types(formats: &[Format]) -> String {
 
 /// Whether any clause of `Accept` names a media type of the list, parameters aside: the router's own check.
 pub fn names_known_type(headers: &HeaderMap, formats: &[Format]) -> bool {
-    let accept: Vec<&str> =
-        headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let accept = accept.join(",");
+    let accept = accepted(headers);
     if accept.trim().is_empty() {
         return true;
     }

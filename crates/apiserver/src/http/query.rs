@@ -1,16 +1,29 @@
 //! Query strings and percent-encoding.
 
+use std::borrow::Cow;
+
 /// The decoded pairs of a query string, in order.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub struct Query(Vec<(Cow<'static, str>, String)>);
 
 impl Query {
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode_form(key), decode_form(value))
+            (decode_form(key).into(), decode_form(value))
         });
         Self(pairs.collect())
+    }
+
+    /// Pairs that were never a string.
+    pub fn of(pairs: Vec<(&'static str, String)>) -> Self {
+        Self(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect())
+    }
+
+    /// The path with the pairs behind it.
+    pub fn append_to(&self, path: String) -> String {
+        let pairs = self.0.iter().map(|(key, value)| (&**key, value.as_str()));
+        karmada_handover::Query::of(pairs).append_to(path)
     }
 
     /// The first value of a parameter.

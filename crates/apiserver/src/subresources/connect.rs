@@ -37,7 +37,7 @@ pub(crate) async fn connect(
     if let Some(pod) = object.as_ref().filter(|_| is_pod(&call)) {
         match check_pod(&call, pod)? {
             Some(name) => container = name,
-            None => return Ok(no_content()),
+            None => return Ok(no_content().into()),
         }
     }
     admit(&call).await?;
@@ -53,7 +53,7 @@ pub(crate) async fn connect(
     };
     let mut response = connector.connect(connection).await?;
     respond::add_warnings(response.headers_mut(), &call.take_warnings());
-    Ok(response)
+    Ok(response.into())
 }
 
 async fn find_object(call: &Call) -> Result<Option<Value>, Status> {

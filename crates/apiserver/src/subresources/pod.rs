@@ -145,7 +145,7 @@ pub(crate) async fn log(call: &Call) -> Answer {
     if node.is_empty() {
         let mut response = body::text(StatusCode::NO_CONTENT, "");
         response.headers_mut().remove(http::header::CONTENT_TYPE);
-        return Ok(response);
+        return Ok(response.into());
     }
     Err(unreachable_node(call, node).await)
 }

@@ -128,15 +128,11 @@ impl Call {
 
     /// The name a write is recorded under where the client gives none.
     pub(crate) fn agent(&self) -> String {
-        let agent = self.header(USER_AGENT);
-        let name: String = agent
-            .split('/')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .filter(|c| !c.is_control())
-            .collect();
-        if name.is_empty() { "unknown".to_owned() } else { name.chars().take(128).collect() }
+        let name = self.header(USER_AGENT).split('/').next().unwrap_or_default();
+        // A header that reads as text is ASCII and has no other control character.
+        let mut name = name.replace('\t', "");
+        name.truncate(128);
+        if name.is_empty() { "unknown".to_owned() } else { name }
     }
 
     pub(crate) fn storage(&self) -> Result<&Arc<Storage>, Status> {

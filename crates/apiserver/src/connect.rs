@@ -74,9 +74,6 @@ where
     }
 }
 
-/// Group, resource and subresource.
-type Place = (String, String, String);
-
 /// How much of the paths of a resource a connector answers for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -86,21 +83,26 @@ pub(crate) enum Reach {
     Below,
 }
 
-/// Resources of a group and who answers for them.
-type Whole = Vec<(String, Arc<dyn Connect>, Reach)>;
+/// A place below a group and who answers for it.
+struct Row {
+    resource: String,
+    /// Empty where the whole resource is only computed.
+    subresource: String,
+    reach: Reach,
+    to: Arc<dyn Connect>,
+}
 
 /// Who serves which subresource, or a whole resource that is only computed.
 #[derive(Default)]
 pub(crate) struct Connectors {
-    below: RwLock<HashMap<Place, Arc<dyn Connect>>>,
     /// By group.
-    whole: RwLock<HashMap<String, Whole>>,
+    rows: RwLock<HashMap<String, Vec<Row>>>,
 }
 
 impl Connectors {
     pub(crate) fn add(&self, (group, resource, sub): (&str, &str, &str), to: Arc<dyn Connect>) {
-        let place = (group.to_owned(), resource.to_owned(), sub.to_owned());
-        self.below.write().insert(place, to);
+        let (resource, subresource) = (resource.to_owned(), sub.to_owned());
+        self.put(group, Row { resource, subresource, reach: Reach::There, to });
     }
 
     pub(crate) fn add_whole(
@@ -109,8 +111,15 @@ impl Connectors {
         reach: Reach,
         to: Arc<dyn Connect>,
     ) {
-        let row = (resource.to_owned(), to, reach);
-        self.whole.write().entry(group.to_owned()).or_default().push(row);
+        let (resource, subresource) = (resource.to_owned(), String::new());
+        self.put(group, Row { resource, subresource, reach, to });
+    }
+
+    fn put(&self, group: &str, row: Row) {
+        let mut rows = self.rows.write();
+        let rows = rows.entry(group.to_owned()).or_default();
+        rows.retain(|old| (&old.resource, &old.subresource) != (&row.resource, &row.subresource));
+        rows.push(row);
     }
 
     pub(crate) fn find(
@@ -119,16 +128,11 @@ impl Connectors {
         resource: &str,
         sub: &str,
     ) -> Option<(Arc<dyn Connect>, Reach)> {
-        let whole = self.whole.read();
-        let own = whole.get(group).and_then(|own| own.iter().find(|row| row.0 == resource));
-        if let Some((_, found, reach)) = own
-            && (sub.is_empty() || *reach == Reach::Below)
-        {
-            return Some((found.clone(), *reach));
-        }
-        drop(whole);
-        let place = (group.to_owned(), resource.to_owned(), sub.to_owned());
-        Some((self.below.read().get(&place)?.clone(), Reach::There))
+        let rows = self.rows.read();
+        let own = || rows.get(group).into_iter().flatten().filter(|row| row.resource == resource);
+        let below = own().find(|row| row.subresource.is_empty() && row.reach == Reach::Below);
+        let found = below.or_else(|| own().find(|row| row.subresource == sub))?;
+        Some((found.to.clone(), found.reach))
     }
 }
 

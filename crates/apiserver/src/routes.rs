@@ -200,4 +200,53 @@ mod tests {
             ["deletecollection", "", "a", "pods", "", ""],
         );
     }
+
+    #[test]
+    fn what_is_handed_over_means_what_its_path_would() {
+        let places = [
+            ("", "v1", "namespaces", "", "a", ""),
+            ("", "v1", "namespaces", "", "a", "status"),
+            ("", "v1", "namespaces", "", "", ""),
+            ("", "v1", "pods", "a", "b", "log"),
+            ("", "v1", "pods", "a", "", ""),
+            ("", "v1", "pods", "", "", "status"),
+            ("apps", "v1", "deployments", "a", "b/c?", ""),
+            ("apps", "v1", "deployments", "a b", "50%", "scale"),
+            ("rbac.authorization.k8s.io", "v1", "clusterroles", "", "system:node", ""),
+            ("", "v1", "status", "a", "", ""),
+        ];
+        let queries = [vec![], vec![("fieldSelector", "metadata.name=x"), ("dryRun", "All")]];
+        for (group, version, resource, namespace, name, subresource) in places {
+            for (method, pairs) in
+                [Method::GET, Method::POST, Method::PATCH, Method::DELETE, Method::PUT]
+                    .into_iter()
+                    .flat_map(|method| queries.iter().map(move |pairs| (method.clone(), pairs)))
+            {
+                let asked = Asked {
+                    method,
+                    group: group.into(),
+                    version: version.into(),
+                    resource: resource.into(),
+                    namespace: namespace.into(),
+                    name: name.into(),
+                    subresource: subresource.into(),
+                    query: pairs.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
+                    accept: "application/json",
+                    content: None,
+                    agent: None,
+                };
+                let query = Query::of(asked.query.clone());
+                let mut handed = Target::handed(&asked, &query);
+                let inside = Some(namespace).filter(|namespace| !namespace.is_empty());
+                let place = (group, version, resource);
+                let path = karmada_handover::path(place, inside, name, subresource);
+                let whole = query.append_to(path.clone());
+                let text = whole.split_once('?').map_or("", |(_, text)| text);
+                assert_eq!(handed.to_path(), path, "{asked:?}");
+                handed.path = path.as_str().into();
+                let query = Query::parse(text);
+                assert_eq!(handed, Target::parse(&asked.method, &path, &query), "{asked:?}");
+            }
+        }
+    }
 }

@@ -51,7 +51,8 @@ pub(crate) async fn ask(
     asked: Asked,
     user: Arc<Identity>,
 ) -> Result<handover::Reply, handover::Failure> {
-    let handed = async { attend(&state, Arrived::handed(asked, user), None).await };
+    let request = || Box::new(Arrived::handed(asked, user));
+    let handed = async { attend(&state, request(), None).await };
     match caught(&state, handed).await {
         Reply::Tree(code, value) => Ok(handover::Reply { code, content: Content::Tree(value) }),
         Reply::Words(response) => {
@@ -111,7 +112,7 @@ async fn route(state: Arc<State>, request: Request<Body>, audit_id: &HeaderValue
                 audit_id: audit_id.clone(),
                 body: Incoming::Stream(body),
             };
-            attend(&state, request, form).await
+            attend(&state, Box::new(request), form).await
         }
     }
 }
@@ -119,12 +120,12 @@ async fn route(state: Arc<State>, request: Request<Body>, audit_id: &HeaderValue
 /// Answers a request of a known user and tells those who keep count of requests.
 async fn attend(
     state: &Arc<State>,
-    mut request: Arrived,
+    mut request: Box<Arrived>,
     form: Option<negotiate::Representation>,
 ) -> Reply {
     if let Some(audit) = &state.audit {
         // The log knows requests by their paths.
-        request = request.spelled_out(state);
+        request.spell_out(state);
         let asked = (&request.parts, request.audit_id.to_str().unwrap_or_default());
         request.record = audit.begin(asked, &request.target, &request.user, &state.clock);
     }
@@ -134,7 +135,7 @@ async fn attend(
     let reply = match record {
         Some(record) => {
             let response = outcome.into_words(form);
-            record.answered(response, is_long_running(&target)).await.into()
+            Box::pin(record.answered(response, is_long_running(&target))).await.into()
         }
         None if handed => outcome.handed_over(),
         None => outcome.into_words(form).into(),
@@ -179,7 +180,7 @@ impl Outcome {
 }
 
 /// Answers a request of a known user, if they may ask it.
-async fn permitted(state: &Arc<State>, mut request: Arrived) -> Outcome {
+async fn permitted(state: &Arc<State>, mut request: Box<Arrived>) -> Outcome {
     let mut attributes = call::attributes(&request.target, request.user.clone());
     let headers = &request.parts.headers;
     match impersonation::impersonate(headers, &attributes, &*state.authorizer) {
@@ -256,7 +257,7 @@ fn authenticate(state: &State, parts: &Parts) -> Result<Arc<Identity>, Status> {
     state.authenticator.authenticate(parts, peer).map(Arc::new)
 }
 
-/// A request of a known user.
+/// A request of a known user. It is handed on in a box: it is large, and goes through many hands.
 pub(crate) struct Arrived {
     pub(crate) parts: Parts,
     pub(crate) query: Query,
@@ -299,36 +300,36 @@ impl Arrived {
         }
     }
 
-    /// The request with the path and the id it would have come with over a connection.
-    fn spelled_out(mut self, state: &State) -> Self {
+    /// Gives the request the path and the id it would have come with over a connection.
+    fn spell_out(&mut self, state: &State) {
         if matches!(self.body, Incoming::Handed(_)) && self.audit_id.is_empty() {
             let path = self.target.to_path();
             self.parts.uri = self.query.append_to(path.clone()).parse().unwrap_or_default();
             Arc::make_mut(&mut self.target).path = path.into();
             self.audit_id = filters::audit_id(&self.parts.headers, &state.config.chance);
         }
-        self
     }
 
     /// The request for somebody who reads all of it as text.
-    fn into_text(self, state: &State) -> (Self, Body) {
-        let mut text = self.spelled_out(state);
-        let body = match std::mem::replace(&mut text.body, Incoming::Stream(body::empty())) {
+    fn into_text(mut self, state: &State) -> (Self, Body) {
+        self.spell_out(state);
+        let body = match std::mem::replace(&mut self.body, Incoming::Stream(body::empty())) {
             Incoming::Stream(body) => body,
             Incoming::Handed(Content::Tree(tree)) => body::full(tree.to_string()),
             Incoming::Handed(Content::Text(text)) => body::full(text),
         };
-        (text, body)
+        (self, body)
     }
 }
 
-async fn dispatch(state: &Arc<State>, request: Arrived, seat: Seated<'_>) -> Outcome {
+async fn dispatch(state: &Arc<State>, request: Box<Arrived>, seat: Seated<'_>) -> Outcome {
     let snapshot = state.registry.snapshot();
     if let Some(remote) = aggregation::remote_of(&snapshot, &request.target) {
         // The other server has places of its own; those here are for what is answered here.
         drop(seat);
         let (request, body) = request.into_text(state);
-        return aggregation::forward(state, &remote, request, body).await.into();
+        let forwarded = aggregation::forward(state, &remote, request, body);
+        return Box::pin(forwarded).await.into();
     }
     if !request.target.is_resource {
         return endpoints::answer(state, &request.parts, &request.query).into();
@@ -349,9 +350,8 @@ async fn dispatch(state: &Arc<State>, request: Arrived, seat: Seated<'_>) -> Out
     };
     if let Some(connector) = connector {
         let (request, body) = request.into_text(state);
-        return subresources::connect::connect(state, request, served, body, connector)
-            .await
-            .into();
+        let connected = subresources::connect::connect(state, request, served, body, connector);
+        return Box::pin(connected).await.into();
     }
     let formats =
         if served.source == Source::BuiltIn { negotiate::BUILT_IN } else { negotiate::CUSTOM };
@@ -456,8 +456,8 @@ async fn read_in_time(state: &State, body: Body, headers: &HeaderMap) -> Result<
     }
 }
 
-async fn run(state: &Arc<State>, request: Arrived, served: Arc<Served>) -> Outcome {
-    let Arrived { mut parts, query, target, user, record, body, .. } = request;
+async fn run(state: &Arc<State>, request: Box<Arrived>, served: Arc<Served>) -> Outcome {
+    let Arrived { mut parts, query, target, user, record, body, .. } = *request;
     let headers = std::mem::take(&mut parts.headers);
     let takes_events = parts.extensions.remove::<TakesEvents>().is_some();
     // The audit log reads answers as text.
@@ -468,7 +468,9 @@ async fn run(state: &Arc<State>, request: Arrived, served: Arc<Served>) -> Outco
             filters::check_size(&text, state.config.max_body).map(|()| Sent::Text(text))
         }
         Incoming::Stream(_) if parts.method == Method::GET => Ok(Sent::Text(Bytes::new())),
-        Incoming::Stream(body) => read_in_time(state, body, &headers).await.map(Sent::Text),
+        Incoming::Stream(body) => {
+            Box::pin(read_in_time(state, body, &headers)).await.map(Sent::Text)
+        }
     };
     let sent = match sent {
         Ok(sent) => sent,
@@ -482,9 +484,10 @@ async fn run(state: &Arc<State>, request: Arrived, served: Arc<Served>) -> Outco
     let deprecation = served.deprecation.clone();
     let head = (target, query, headers);
     let call = Call::new(state.clone(), head, (user, record), served, (sent, hands_over));
-    let work = async {
+    // On the heap from the start: what a handler keeps is large, and everything around it would be too.
+    let work = Box::pin(async {
         if is_subresource { subresources::handle(call).await } else { handlers::handle(call).await }
-    };
+    });
     let (answer, warnings) = if long_running {
         work.await
     } else {
@@ -497,4 +500,20 @@ async fn run(state: &Arc<State>, request: Arrived, served: Arc<Served>) -> Outco
         }
     };
     Outcome { answer, warnings: deprecation.into_iter().chain(warnings).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, F, G: FnOnce(A, Asked, Arc<Identity>) -> F>(_: G) -> usize {
+        size_of::<F>()
+    }
+
+    /// Every request of the same process asks the allocator for this much, and moves it there.
+    #[test]
+    fn the_way_of_a_request_stays_small() {
+        let way = size::<Arc<State>, _, _>(ask);
+        assert!(way <= 4096, "{way}");
+    }
 }

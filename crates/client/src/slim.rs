@@ -134,7 +134,10 @@ mod tests {
         for metadata in all {
             let whole = json!({"apiVersion": "v1", "count": -1, "metadata": metadata,
                 "spec": {"metadata": {"managedFields": [1]}}, "status": true});
-            let expected = parse(whole.to_string().as_bytes()).unwrap();
+            let mut expected = whole.clone();
+            if let Some(metadata) = expected["metadata"].as_object_mut() {
+                metadata.remove("managedFields");
+            }
             for text in [whole.to_string(), serde_json::to_string_pretty(&whole).unwrap()] {
                 let cut: Value = serde_json::from_slice(&cut(text.as_bytes())).unwrap();
                 assert_eq!(cut, expected, "{text}");

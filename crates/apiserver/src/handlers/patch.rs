@@ -52,7 +52,7 @@ pub(crate) async fn patch(call: &Call, subresource: &str) -> Answer {
     let form = call.negotiate(Transforms::Object)?;
     let options = WriteOptions::read(&call.query, Write::Patch { apply: kind == Kind::Apply })?;
     if kind == Kind::Apply {
-        return managed::apply_patch(call, subresource, &options, form).await;
+        return Box::pin(managed::apply_patch(call, subresource, &options, form)).await;
     }
     let patch = read_body(call, kind, options.validation)?;
     let untouched = untouched(call, kind, &patch);

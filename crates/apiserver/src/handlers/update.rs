@@ -119,7 +119,8 @@ pub(crate) async fn apply(
             }
             let object = make(None)?;
             let recording = if change.recorded { Recording::Done } else { Recording::Due };
-            let object = create::create_object(call, object, change.options, recording).await?;
+            let created = create::create_object(call, object, change.options, recording);
+            let object = Box::pin(created).await?;
             return Ok(Outcome { object, created: true });
         };
         let served = match call.served.serves_stored_bytes() {

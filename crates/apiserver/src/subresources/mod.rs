@@ -29,13 +29,14 @@ pub(crate) async fn handle(call: Call) -> (Answer, Vec<String>) {
 
 async fn dispatch(call: &Arc<Call>) -> Answer {
     let subresource = call.target.subresource.as_str();
+    // What is seldom asked is kept apart, so that it makes nothing else larger.
     match (subresource, call.target.verb) {
-        ("scale", verb) => scale::handle(call, verb).await,
-        ("token", "create") => token(call).await,
-        ("binding", "create") => pod::bind(call, call.name()).await,
-        ("eviction", "create") => pod::evict(call).await,
-        ("log", "get") => pod::log(call).await,
-        ("exec" | "attach" | "portforward" | "proxy", _) => pod::connect(call).await,
+        ("scale", verb) => Box::pin(scale::handle(call, verb)).await,
+        ("token", "create") => Box::pin(token(call)).await,
+        ("binding", "create") => Box::pin(pod::bind(call, call.name())).await,
+        ("eviction", "create") => Box::pin(pod::evict(call)).await,
+        ("log", "get") => Box::pin(pod::log(call)).await,
+        ("exec" | "attach" | "portforward" | "proxy", _) => Box::pin(pod::connect(call)).await,
         (_, "get") => handlers::get::get(call).await,
         (_, "update") => handlers::update::update(call, subresource).await,
         (_, "patch") => handlers::patch::patch(call, subresource).await,

@@ -10,8 +10,10 @@ use karmada_apimachinery::{Value, json};
 use karmada_apiserver::audit::{Audit, Log, LogSettings, Policy};
 use karmada_apiserver::auth::Identity;
 use karmada_apiserver::{Config, Server};
+use karmada_handover::Content;
 use karmada_store::Memory;
 
+use crate::handed::{self, asked, without_chance};
 use crate::server::{admin, builder, get, post, send};
 
 const POLICY: &str = "
@@ -146,4 +148,25 @@ async fn a_watch_is_complete_when_its_reader_leaves() {
         about(&logged(dir.path())),
         ["RequestReceived", "ResponseStarted", "ResponseComplete"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_the_same_process_are_logged_like_others() {
+    let (called, spoken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let servers = (audited(called.path()).await, audited(spoken.path()).await);
+    let map = json!({"metadata": {"name": "m:1"}, "data": {"a": "b"}});
+    let content = Some(("application/json", Content::Tree(map)));
+    let mut create = asked(Method::POST, handed::MAPS, "", content);
+    create.query = vec![("fieldManager", "some one".to_owned())];
+    let mut list = asked(Method::GET, handed::MAPS, "", None);
+    list.query = vec![("fieldSelector", "metadata.name=x".to_owned())];
+    for asked in [create, list, asked(Method::GET, handed::MAPS, "a:b", None)] {
+        let told = handed::call(&servers.0, &admin(), asked.clone()).await;
+        let said = handed::say(&servers.1, &admin(), asked).await;
+        assert_eq!(without_chance(told.1), without_chance(said.1));
+    }
+    let events = |dir: &Path| logged(dir).into_iter().map(without_chance).collect::<Vec<_>>();
+    assert_eq!(events(called.path()), events(spoken.path()));
+    let ids: Vec<Value> = logged(called.path()).iter().map(|e| e["auditID"].clone()).collect();
+    assert_eq!((ids.len(), ids[0] == ids[1], ids[0] == ids[2]), (6, true, false));
 }

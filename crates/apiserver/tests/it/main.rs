@@ -14,6 +14,7 @@ mod definitions;
 mod events;
 mod flow;
 mod former_versions;
+mod handed;
 mod hostile;
 mod https;
 mod limits;

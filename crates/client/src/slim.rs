@@ -25,18 +25,19 @@ pub(crate) fn cut(text: &[u8]) -> Cow<'_, [u8]> {
 /// Where the record is in the text of an object, with a comma beside it.
 fn find_record(text: &[u8]) -> Option<Range<usize>> {
     let (_, metadata) = find_field(text, 0, METADATA)?;
-    let (name, value) = find_field(text, metadata.start, RECORD)?;
+    let (name, value) = find_field(text, metadata, RECORD)?;
+    let end = skip_value(text, value)?;
     let before = text[..name].trim_ascii_end();
-    let after = skip_space(text, value.end);
+    let after = skip_space(text, end);
     Some(match (before.last()?, text.get(after)?) {
-        (b',', _) => before.len() - 1..value.end,
+        (b',', _) => before.len() - 1..end,
         (_, b',') => name..after + 1,
-        _ => name..value.end,
+        _ => name..end,
     })
 }
 
-/// Where the name of a field begins, and its value, in the map that begins at `at`.
-fn find_field(text: &[u8], at: usize, wanted: &str) -> Option<(usize, Range<usize>)> {
+/// Where the name of a field begins, and where its value does, in the map that begins at `at`.
+fn find_field(text: &[u8], at: usize, wanted: &str) -> Option<(usize, usize)> {
     let mut at = skip_space(text, at);
     if text.get(at) != Some(&b'{') {
         return None;
@@ -46,11 +47,10 @@ fn find_field(text: &[u8], at: usize, wanted: &str) -> Option<(usize, Range<usiz
         let name = skip_space(text, at + 1);
         let name_end = skip_text(text, name)?;
         let value = skip_space(text, skip_space(text, name_end) + 1);
-        let value_end = skip_value(text, value)?;
         if text.get(name + 1..name_end - 1) == Some(wanted.as_bytes()) {
-            return Some((name, value..value_end));
+            return Some((name, value));
         }
-        at = skip_space(text, value_end);
+        at = skip_space(text, skip_value(text, value)?);
         if text.get(at) != Some(&b',') {
             return None;
         }

@@ -127,8 +127,8 @@ impl Detector {
         match applied {
             Ok(false) => Ok(()),
             Ok(true) => {
-                let note = format!("Apply {policy} succeed");
-                self.events.normal(&**object, event_reason::APPLY_POLICY_SUCCEED, note);
+                let reason = event_reason::APPLY_POLICY_SUCCEED;
+                self.events.normal(&**object, reason, format_args!("Apply {policy} succeed"));
                 Ok(())
             }
             // A lost race is retried at once and no news for anybody.

@@ -19,8 +19,9 @@ use serde_json::value::RawValue;
 use super::key::Key;
 use super::texts::Texts;
 
-/// The trees of what was written lately: whoever is told of a write often writes the next one.
-static TREES: LazyLock<Lately<Value>> = LazyLock::new(|| Lately::new(1024));
+/// The trees of what was written lately, for those who are told of it and may write the next state. They are many times
+/// larger than texts, and old ones slow to drop.
+static TREES: LazyLock<Lately<Value>> = LazyLock::new(|| Lately::new(128));
 
 /// The part of the metadata that filters look at.
 #[derive(Default, Deserialize)]

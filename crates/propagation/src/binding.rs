@@ -34,9 +34,11 @@ pub struct Draft<'a, P> {
 }
 
 /// The binding of another object stands under the name: it belongs to a template that is gone.
+// Compat: the original's words, which are in events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "binding {name} belongs to another object (uid {uid}); it is replaced once that is collected"
+    "failed to update binding due to different owner reference UID, will try again later after binding is garbage \
+     collected, see https://github.com/karmada-io/karmada/issues/2090"
 )]
 pub struct ForeignOwner {
     pub name: String,

@@ -120,13 +120,21 @@ impl Wish {
     }
 }
 
-/// Whether requirers disagree; the stronger wish wins, and people should know.
-pub fn wishes_differ(wishes: &[Wish]) -> bool {
+/// What requirers disagree about; the stronger wish wins, and people should know.
+pub fn disagreement(wishes: &[Wish]) -> Option<String> {
     let overwrites = |wish: &Wish| wish.conflict_resolution == ConflictResolution::Overwrite;
     let preserves = |wish: &Wish| wish.preserve == Some(true);
-    wishes.windows(2).any(|pair| {
-        overwrites(&pair[0]) != overwrites(&pair[1]) || preserves(&pair[0]) != preserves(&pair[1])
-    })
+    let differ =
+        |is: &dyn Fn(&Wish) -> bool| wishes.windows(2).any(|pair| is(&pair[0]) != is(&pair[1]));
+    // Compat: the original's words.
+    let mut conflicts = Vec::new();
+    if differ(&overwrites) {
+        conflicts.push("ConflictResolution conflicted (Overwrite vs Abort)");
+    }
+    if differ(&preserves) {
+        conflicts.push("PreserveResourcesOnDeletion conflicted (true vs false)");
+    }
+    (!conflicts.is_empty()).then(|| conflicts.join("; "))
 }
 
 /// Joins a requirer's snapshot into the dependency's binding. `wishes` are those of all
@@ -230,7 +238,10 @@ mod tests {
         assert_eq!(first.metadata.name, "conf-configmap");
         assert_eq!(attach(&first, &first, &[Wish::of(&a)]), Ok(None));
         let wishes = [Wish::of(&a), Wish::of(&b)];
-        assert!(wishes_differ(&wishes));
+        let words = "ConflictResolution conflicted (Overwrite vs Abort); \
+                     PreserveResourcesOnDeletion conflicted (true vs false)";
+        assert_eq!(disagreement(&wishes).as_deref(), Some(words));
+        assert_eq!(disagreement(&wishes[..1]), None);
         let both = attach(&first, &attached(&b, &conf()), &wishes).unwrap().unwrap();
         assert_eq!(both.spec.required_by.len(), 2);
         assert_eq!(both.spec.conflict_resolution, ConflictResolution::Overwrite);

@@ -73,8 +73,8 @@ struct Ctx {
     followed: Mutex<BTreeMap<Gvk, Subscription>>,
     /// Dependencies that read differently than when their bindings were written.
     changed: Mutex<BTreeSet<String>>,
-    /// Bindings made with their dependencies while we run: that is news.
-    fresh: Mutex<BTreeSet<ObjectKey>>,
+    /// Bindings made with their dependencies while we run, which is news, and their first generation.
+    fresh: Mutex<BTreeMap<ObjectKey, i64>>,
 }
 
 /// Many writers share one flush of the store, so more of them are better than upstream's five.
@@ -136,21 +136,21 @@ impl Ctx {
         let distributes = |binding: &Object| {
             binding.typed_for_now::<ResourceBinding>().is_ok_and(|b| b.spec.propagate_deps)
         };
+        // It has dependencies, or a look that should have taken them back was not finished.
+        let is_marked =
+            new.meta().finalizers.iter().any(|it| it == finalizers::DEPENDENCIES_DISTRIBUTOR);
         let is_due = match old {
             // Before it is scheduled there is nowhere to send dependencies to.
-            None => {
-                binding.spec.propagate_deps
-                    && (!binding.spec.clusters.is_empty() || new.is_being_deleted())
-            }
+            None => is_marked || (binding.spec.propagate_deps && !binding.spec.clusters.is_empty()),
             Some(old) => {
                 old.meta().generation != new.meta().generation
-                    && (binding.spec.propagate_deps || distributes(old))
+                    && (binding.spec.propagate_deps || distributes(old) || is_marked)
             }
         };
         if is_due {
             let synced = self.bindings.is_synced();
             if synced && old.is_none() {
-                self.fresh.lock().insert(ObjectKey::of(new));
+                self.fresh.lock().insert(ObjectKey::of(new), new.meta().generation);
             }
             let priority = if synced { Priority::Normal } else { Priority::Low };
             self.queue.add_with_priority(ObjectKey::of(new), priority);
@@ -221,9 +221,11 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let Some(template) = templates::find(&ctx.kinds, &binding.spec.resource).await? else {
         return Ok(Action::AwaitChange);
     };
-    let is_fresh = ctx.fresh.lock().remove(&key);
-    // Whoever made it with its dependencies has just asked for them.
-    let recorded = object.meta().annotations.get(annotations::DEPENDENCIES).filter(|_| is_fresh);
+    let born = ctx.fresh.lock().remove(&key);
+    let is_fresh = born.is_some();
+    // Whoever made it with its dependencies has just asked for them; whoever changes it since may need others.
+    let is_as_born = born == Some(object.meta().generation);
+    let recorded = object.meta().annotations.get(annotations::DEPENDENCIES).filter(|_| is_as_born);
     let needed = match recorded {
         Some(text) => dependencies::from_annotation(text),
         None => match ctx.dependencies_of(&template).await? {

@@ -211,6 +211,47 @@ async fn what_a_policy_no_longer_selects_is_free_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_edited_while_nobody_looked_lets_go_and_takes_over_all_the_same() {
+    let gates = "PropagationPolicyPreemption=true";
+    let mut plane = Plane::with(Setup { gates, ..Setup::default() }).await;
+    plane.namespace("ns").await;
+    for name in ["left", "taken"] {
+        config_map(&plane, name).await;
+        policy(&plane, name, spec(json!({"name": name}), "m1", json!({}))).await;
+        plane.eventually("configmaps", "ns", name, |o| claimed_by(o) == Some(name)).await;
+    }
+    plane.settle().await;
+    plane.stop_controllers().await;
+    let other = spec(json!({"name": "other", "namespace": "ns"}), "m1", json!({}));
+    plane.patch(POLICIES, "ns", "left", json!({"spec": other})).await;
+    let more = json!({"priority": 9, "preemption": "Always"});
+    policy(&plane, "strong", spec(json!({"name": "taken"}), "m2", more)).await;
+    plane.start_controllers();
+    plane.eventually("configmaps", "ns", "left", |o| claimed_by(o).is_none()).await;
+    let id = labels::PROPAGATION_POLICY_PERMANENT_ID;
+    plane.eventually(BINDINGS, "ns", "left-configmap", |b| b.label(id).is_none()).await;
+    plane.eventually("configmaps", "ns", "taken", |o| claimed_by(o) == Some("strong")).await;
+    plane.eventually(BINDINGS, "ns", "taken-configmap", |b| goes_to(b) == "m2").await;
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_claim_outlives_a_policy_that_is_deleted_a_moment_later() {
+    let plane = plane().await;
+    for turn in 0..20 {
+        let name = format!("c{turn}");
+        config_map(&plane, &name).await;
+        policy(&plane, "pp", spec(json!({"name": name}), "m1", json!({}))).await;
+        tokio::time::sleep(std::time::Duration::from_micros(turn * 50)).await;
+        plane.delete(POLICIES, "ns", "pp").await;
+        plane.eventually_gone(POLICIES, "ns", "pp").await;
+        plane.settle().await;
+        plane.eventually("configmaps", "ns", &name, |o| claimed_by(o).is_none()).await;
+    }
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_policy_lets_go_and_the_binding_stays() {
     let plane = plane().await;
     config_map(&plane, "conf").await;
@@ -267,6 +308,26 @@ async fn cluster_scoped_objects_get_cluster_scoped_bindings() {
     let binding =
         plane.eventually(CLUSTER_BINDINGS, "", "system.reader-clusterrole", |_| true).await;
     assert_eq!(binding["spec"]["resource"]["name"], "system:reader");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_the_cluster_needs_no_priority_and_is_followed_though_its_generation_stays() {
+    let plane = plane().await;
+    let class = json!({"metadata": {"name": "gold"}, "value": 7, "description": "old"});
+    plane.create("priorityclasses.scheduling.k8s.io", "", class).await;
+    let object = json!({"metadata": {"name": "cpp"}, "spec": {
+        "resourceSelectors": [{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "name": "gold"}],
+        "placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+        "schedulePriority": {"priorityClassSource": "KubePriorityClass", "priorityClassName": "nobody"},
+    }});
+    plane.create(CLUSTER_POLICIES, "", object).await;
+    let version = |binding: &Value| binding["spec"]["resource"]["resourceVersion"].clone();
+    let binding = plane.eventually(CLUSTER_BINDINGS, "", "gold-priorityclass", |_| true).await;
+    let patch = json!({"description": "new"});
+    plane.patch("priorityclasses.scheduling.k8s.io", "", "gold", patch).await;
+    let moved = |other: &Value| version(other) != version(&binding);
+    plane.eventually(CLUSTER_BINDINGS, "", "gold-priorityclass", moved).await;
     plane.stop().await;
 }
 

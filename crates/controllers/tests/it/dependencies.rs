@@ -136,6 +136,48 @@ async fn a_shared_dependency_stays_until_the_last_workload_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dependencies_that_were_to_be_taken_back_are_after_a_restart() {
+    let mut plane = plane().await;
+    plane.create("deployments.apps", "ns", deployment("web", "conf")).await;
+    schedule(&plane, "web-deployment", "m1").await;
+    plane.eventually(BINDINGS, "ns", "conf-configmap", |b| required_by(b).len() == 1).await;
+    plane.settle().await;
+    plane.stop_controllers().await;
+    plane.patch(BINDINGS, "ns", "web-deployment", json!({"spec": {"propagateDeps": false}})).await;
+    plane.patch(POLICIES, "ns", "pp", json!({"spec": {"propagateDeps": false}})).await;
+    plane.start_controllers();
+    plane.eventually(BINDINGS, "ns", "conf-configmap", |b| required_by(b).is_empty()).await;
+    plane
+        .eventually(BINDINGS, "ns", "web-deployment", |b| {
+            b["metadata"]["finalizers"] == json!([finalizers::BINDING])
+        })
+        .await;
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requirers_that_disagree_are_told_what_about() {
+    let plane = plane().await;
+    let overwriting = json!({"metadata": {"name": "strong"}, "spec": {
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "two"}],
+        "placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+        "propagateDeps": true, "conflictResolution": "Overwrite",
+    }});
+    plane.create(POLICIES, "ns", overwriting).await;
+    for name in ["one", "two"] {
+        plane.create("deployments.apps", "ns", deployment(name, "conf")).await;
+        schedule(&plane, &format!("{name}-deployment"), "m1").await;
+        plane.settle().await;
+    }
+    let told = plane.events("ns", "conf-configmap").await;
+    let words =
+        "Dependency policy conflict detected: ConflictResolution conflicted (Overwrite vs Abort).";
+    let expected = ("DependencyPolicyConflict".to_owned(), words.to_owned());
+    assert!(told.contains(&expected), "{told:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing() {
     let mut plane = plane().await;
     plane.create("deployments.apps", "ns", deployment("web", "conf")).await;

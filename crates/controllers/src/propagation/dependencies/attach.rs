@@ -99,9 +99,7 @@ impl Ctx {
                     {
                         return Ok(false);
                     }
-                    if dependencies::wishes_differ(&wishes) && existing.spec.placement.is_none() {
-                        self.tell_conflict(existing);
-                    }
+                    self.tell_conflict(existing, &wishes);
                     api.update(&to_value(&updated)?).await
                 }
             };
@@ -177,14 +175,18 @@ impl Ctx {
         Ok(Some((*cached.typed_for_now::<ResourceBinding>()?).clone()))
     }
 
-    fn tell_conflict(&self, attached: &ResourceBinding) {
+    /// Says what the requirers of a dependency disagree about.
+    fn tell_conflict(&self, attached: &ResourceBinding, wishes: &[Wish]) {
+        let Some(conflict) = dependencies::disagreement(wishes) else { return };
+        if attached.spec.placement.is_some() {
+            return;
+        }
         let about = json!({
             "apiVersion": ResourceBinding::api_version(),
             "kind": ResourceBinding::KIND,
             "metadata": attached.metadata,
         });
-        let note = "The bindings that require this dependency disagree about conflictResolution or \
-                    preserveResourcesOnDeletion; the stronger wish is followed.";
+        let note = format!("Dependency policy conflict detected: {conflict}.");
         self.events.warning(&about, event_reason::DEPENDENCY_POLICY_CONFLICT, note);
     }
 }

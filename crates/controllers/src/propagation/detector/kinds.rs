@@ -114,10 +114,11 @@ impl Kinds {
         claimed.collect()
     }
 
-    /// Whether everything that is served has been read.
-    pub(crate) fn are_synced(&self) -> bool {
+    /// Whether all objects of these kinds have been read, as far as they are served.
+    pub(crate) fn are_synced(&self, kinds: &BTreeSet<Gvk>) -> bool {
         let served = self.inner.served.read();
-        !served.is_empty() && served.values().all(|kind| kind.informer.is_synced())
+        self.inner.seen.read().is_some()
+            && kinds.iter().filter_map(|gvk| served.get(gvk)).all(|kind| kind.informer.is_synced())
     }
 
     /// Returns false if the server could not be asked.

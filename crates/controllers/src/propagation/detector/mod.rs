@@ -442,5 +442,11 @@ pub(crate) fn matters(old: &Object, new: &Object) -> bool {
     {
         return true;
     }
-    after.generation == 0 && claim::update_matters(&old.value(), &new.value())
+    (after.generation == 0 || keeps_its_generation(new.gvk()))
+        && claim::update_matters(&old.value(), &new.value())
+}
+
+/// Kinds that have a generation which does not tell of changes.
+fn keeps_its_generation(gvk: &Gvk) -> bool {
+    gvk.group == "scheduling.k8s.io" && gvk.kind == "PriorityClass"
 }

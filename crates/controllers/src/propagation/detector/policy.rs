@@ -1,7 +1,9 @@
 //! Looks at one policy: lets go of what it no longer selects, wakes what it selects now, takes over
 //! what it may preempt, and takes all its claims back when it is deleted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_api::features::Gate;
 use karmada_api::policy::{
@@ -18,6 +20,9 @@ use karmada_runtime::{Action, ObjectKey, Priority};
 
 use super::triggers::{TemplateId, Trigger};
 use super::{Detector, Error, PolicyName, RETRIES, head, holder};
+
+/// When a policy is looked at again while kinds that it selects are still being read.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Detector {
     pub(super) async fn look_at_policy<P: Policy>(&self, key: ObjectKey) -> Result<Action, Error> {
@@ -47,11 +52,24 @@ impl Detector {
         if policy.spec().preemption == PreemptionBehavior::Always {
             if self.gates.is_on(Gate::PropagationPolicyPreemption) {
                 self.preempt(&*policy).await?;
+                if !self.kinds.are_synced(&Self::kinds_of(&*policy)) {
+                    // What it could take over is not known yet.
+                    return Ok(Action::Requeue(LOOK_AGAIN));
+                }
             } else {
                 tracing::debug!("preemption is asked for, but its gate is off");
             }
         }
         Ok(Action::AwaitChange)
+    }
+
+    /// The kinds the policy selects.
+    fn kinds_of<P: Policy>(policy: &P) -> BTreeSet<Gvk> {
+        let kinds = policy.spec().resource_selectors.iter().filter_map(|selector| {
+            let version = GroupVersion::parse(&selector.api_version)?;
+            Some(version.with_kind(selector.kind.as_str()))
+        });
+        kinds.collect()
     }
 
     fn wake(&self, gvk: Gvk, object: &Object, trigger: Trigger) {
@@ -167,8 +185,8 @@ impl Detector {
     /// Takes back all claims of a policy that is being deleted, then lets it go. What it placed
     /// stays where it is until another policy claims it.
     async fn let_all_go<P: Policy>(&self, policy: &P) -> Result<(), Error> {
-        if !self.kinds.are_synced() {
-            // A claim we have not read yet must not outlive its policy unnoticed.
+        if !self.kinds.are_synced(&Self::kinds_of(policy)) {
+            // What is claimed must be there to be let go. Claims of other kinds go when these are read.
             return Err(Error::NotRead);
         }
         for (gvk, object) in self.kinds.claimed_by(policy.permanent_id()) {

@@ -1,11 +1,13 @@
 //! Looks at one template: finds the policy that claims it, writes the claim, and brings the binding
 //! in line with template and policy.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use karmada_api::features::Gate;
 use karmada_api::policy::{
     ActivationPreference, ClusterPropagationPolicy, PriorityClassSource, PropagationPolicy,
+    ResourceSelector,
 };
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding};
 use karmada_api::{Binding, Policy, event_reason, names};
@@ -15,7 +17,7 @@ use karmada_client::Object;
 use karmada_interpreter::Operation;
 use karmada_propagation::binding::{self, Draft, Interpretation};
 use karmada_propagation::claim::{self, Holder};
-use karmada_propagation::selector::best_pick;
+use karmada_propagation::selector::{best_pick, picks};
 use karmada_runtime::{Action, ObjectKey};
 use tokio::time::Instant;
 
@@ -90,17 +92,19 @@ impl Detector {
         permanent_id: &str,
         trigger: Trigger,
     ) -> Result<(), Error> {
-        let Some(policy) = self.policy::<P>(key)? else {
+        let policy = self.policy::<P>(key)?;
+        let stands = |policy: &Arc<P>| policy.metadata().deletion_timestamp.is_none();
+        let Some(policy) = policy.filter(stands) else {
+            // One that is leaving may have looked for its claims before this one could be seen.
             return self.release(&id.gvk, object, permanent_id).await;
         };
-        if policy.metadata().deletion_timestamp.is_some() {
-            // The policy takes its claims back before it goes; that wakes this template.
-            return Ok(());
-        }
         if best_pick(&policy.spec().resource_selectors, &head(object)).is_none() {
-            // An edit of the policy releases what it no longer selects. What is left is an object
-            // that is served by two groups, of which the policy names the other one.
-            return Ok(());
+            // An edit of the policy releases what it no longer selects, unless nobody was there to see it. An object
+            // that is served by two groups, of which the policy names the other one, stays.
+            if selects_by_another_group(&policy.spec().resource_selectors, object) {
+                return Ok(());
+            }
+            return self.release(&id.gvk, object, permanent_id).await;
         }
         self.apply(id, object, &*policy, trigger).await
     }
@@ -156,7 +160,11 @@ impl Detector {
         }
         let (interpretation, asked) = self.interpret(object, &template).await?;
         let told = |_: &Error| self.tell_replicas(object, asked);
-        let schedule_priority = self.schedule_priority(policy).inspect_err(told)?;
+        // Compat: bindings of cluster-scoped objects have no priority, whatever the policy says.
+        let schedule_priority = match B::NAMESPACED {
+            true => self.schedule_priority(policy).inspect_err(told)?,
+            false => None,
+        };
         let draft = Draft {
             template: &template,
             policy,
@@ -208,7 +216,14 @@ impl Detector {
                 self.queue.add(id.clone());
             }
             match written {
-                Ok(claimed) => return Ok(claimed),
+                Ok(claimed) => {
+                    if !self.stands(policy) {
+                        // It did not see this claim when it took back all others.
+                        self.triggers.expect_nothing(id);
+                        self.queue.add(id.clone());
+                    }
+                    return Ok(claimed);
+                }
                 Err(error) if error.is_conflict() => {
                     template = api.get(object.name()).await.map_err(Error::ReadTemplate)?;
                     template.set_default(&["apiVersion"], id.gvk.api_version());
@@ -223,6 +238,13 @@ impl Detector {
             }
         }
         Err(Error::Busy)
+    }
+
+    /// Whether the policy is there to stay, as far as it is known.
+    fn stands<P: Policy>(&self, policy: &P) -> bool {
+        let key = ObjectKey::new(policy.namespace(), policy.name());
+        let known = self.policy_informer::<P>().cache().get(&key);
+        known.is_some_and(|known| !known.is_being_deleted())
     }
 
     /// Asks what the template needs; also tells which question was asked.
@@ -373,27 +395,31 @@ impl Detector {
             )
         };
         // The binding first: the scheduler stops touching what no policy holds.
-        if let Some(binding) = informer.cache().get(&key) {
-            self.release_one(&api, &binding, permanent_id).await?;
+        let binding = match informer.cache().get(&key) {
+            Some(binding) => Some(binding.value()),
+            None => api.find(&name).await.map_err(Error::ReadBinding)?,
+        };
+        if let Some(binding) = binding {
+            self.release_one(&api, &name, binding, permanent_id).await?;
         }
         let api = self.api_of(gvk, object.namespace())?;
-        self.release_one(&api, object, permanent_id).await
+        self.release_one(&api, object.name(), object.value(), permanent_id).await
     }
 
     async fn release_one(
         &self,
         api: &karmada_client::Api,
-        object: &Object,
+        name: &str,
+        mut known: Value,
         permanent_id: &str,
     ) -> Result<(), Error> {
-        let mut known = object.value();
         for _ in 0..RETRIES {
             let Some(patch) = claim::release_patch(&known, permanent_id) else { return Ok(()) };
-            match api.merge_patch(object.name(), patch).await {
+            match api.merge_patch(name, patch).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) if error.is_conflict() => {
-                    match api.find(object.name()).await.map_err(Error::ReadTemplate)? {
+                    match api.find(name).await.map_err(Error::ReadTemplate)? {
                         Some(found) => known = found,
                         None => return Ok(()),
                     }
@@ -403,6 +429,15 @@ impl Detector {
         }
         Err(Error::Busy)
     }
+}
+
+/// Whether a policy names the object by another group or version of its kind.
+fn selects_by_another_group(selectors: &[ResourceSelector], object: &Object) -> bool {
+    selectors.iter().any(|selector| {
+        let mut head = head(object);
+        head.api_version = Cow::Borrowed(selector.api_version.as_str());
+        picks(selector, &head).is_some()
+    })
 }
 
 /// Whether a binding would say more than that its template has a newer version. Versions also move

@@ -129,6 +129,13 @@ impl Triggers {
         others.is_some()
     }
 
+    /// Lets the echo of an own write count as any other change.
+    pub(crate) fn expect_nothing(&self, id: &TemplateId) {
+        if let Some(entry) = self.0.lock().get_mut(id) {
+            entry.own = None;
+        }
+    }
+
     pub(crate) fn forget(&self, id: &TemplateId) {
         self.0.lock().remove(id);
     }

@@ -2,6 +2,7 @@
 
 use karmada_apimachinery::json;
 
+use crate::bare;
 use crate::plane::{BINDINGS, Plane, config_map, eventually, is};
 
 /// Whether a metric has this type and a row with exactly these labels; its value is given back.
@@ -90,5 +91,23 @@ async fn an_object_that_a_member_refuses_counts_as_an_error() {
     let failed = [("result", "error")];
     let passes = value(&text, "work_sync_workload_duration_seconds_count", &failed);
     assert!(passes.is_some_and(|passes| passes >= 1.0));
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn looking_at_a_cluster_takes_its_time_however_it_is() {
+    let controllers = vec!["clusterStatus".to_owned()];
+    let plane = bare::Plane::with(bare::Setup { controllers, ..Default::default() }).await;
+    let cluster = json!({
+        "metadata": {"name": "m1", "finalizers": ["karmada.io/cluster-controller"]},
+        "spec": {"syncMode": "Push", "secretRef": {"namespace": "karmada-cluster", "name": "m1"}},
+    });
+    plane.create("clusters.cluster.karmada.io", "", cluster).await;
+    bare::eventually("the failed look is counted", async || {
+        let labels = [("member_cluster", "m1")];
+        let looks = value(&plane.metrics(), "cluster_sync_status_duration_seconds_count", &labels);
+        looks.is_some_and(|looks| looks >= 1.0)
+    })
+    .await;
     plane.stop().await;
 }

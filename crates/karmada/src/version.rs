@@ -58,6 +58,10 @@ pub(crate) fn register(metrics: &Metrics, gates: &Gates) {
         ("git_version", VERSION.to_owned()),
         ("git_commit", commit().to_owned()),
         ("git_short_commit", commit().chars().take(9).collect()),
+        // Nobody asks for these when it is built, and no Go is involved.
+        ("git_tree_state", UNKNOWN.to_owned()),
+        ("build_date", UNKNOWN.to_owned()),
+        ("go_version", String::new()),
         ("compiler", rust().to_owned()),
         ("platform", platform()),
     ];
@@ -149,5 +153,27 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_build_is_a_metric_with_the_labels_of_karmada() {
+        let metrics = Metrics::default();
+        register(&metrics, &Gates::default());
+        let text = metrics.encode();
+        let rows = text.lines().find_map(|line| line.strip_prefix("karmada_build_info{"));
+        let (labels, value) = rows.unwrap().rsplit_once("} ").unwrap();
+        let names: Vec<&str> =
+            labels.split("\",").filter_map(|label| label.split_once("=\"")).map(|l| l.0).collect();
+        let expected = [
+            "git_version",
+            "git_commit",
+            "git_short_commit",
+            "git_tree_state",
+            "build_date",
+            "go_version",
+            "compiler",
+            "platform",
+        ];
+        assert_eq!((names.as_slice(), value), (&expected[..], "1"));
     }
 }

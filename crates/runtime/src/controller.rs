@@ -14,7 +14,7 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, error, info_span, warn};
 
-use crate::metrics::WorkMetrics;
+use crate::metrics::{Ending, WorkMetrics};
 use crate::queue::{Queue, Work};
 use crate::{Metrics, RateLimit, Shutdown};
 
@@ -67,6 +67,7 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
     }
 
     pub(crate) fn start_boxed(&self, shutdown: &Shutdown, reconcile: &Reconcile<K>) {
+        self.metrics.started(self.workers);
         for _ in 0..self.workers {
             let (own, reconcile) = (self.clone(), reconcile.clone());
             shutdown.spawn(async move {
@@ -75,10 +76,11 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
                 }
             });
         }
-        let (queue, own) = (self.queue.clone(), shutdown.clone());
+        let (ended, own) = (self.clone(), shutdown.clone());
         shutdown.spawn(async move {
             own.triggered().await;
-            queue.close();
+            ended.queue.close();
+            ended.metrics.ended(ended.workers);
         });
     }
 
@@ -91,30 +93,30 @@ impl<K: Clone + Eq + Hash + Display + Send + Sync + 'static> Controller<K> {
         let outcome = attempt.instrument(span.clone()).await;
         let took = started.elapsed();
         let _entered = span.enter();
-        let result = match outcome {
+        let ending = match outcome {
             Ok(Ok(Action::AwaitChange)) => {
                 self.queue.forget(&key);
-                "success"
+                Ending::Success
             }
             Ok(Ok(Action::Requeue(delay))) => {
                 self.queue.forget(&key);
                 self.queue.add_after(key, delay);
-                "requeue_after"
+                Ending::RequeueAfter
             }
             Ok(Err(error)) => {
                 let again_ms = self.queue.retry(key).as_millis();
                 warn!(error = chain(&*error), again_ms, "reconcile failed");
-                "error"
+                Ending::Error
             }
             Err(panic) => {
                 self.metrics.panicked();
                 let again_ms = self.queue.retry(key).as_millis();
                 error!(error = panic_text(&*panic), again_ms, "reconcile panicked");
-                "error"
+                Ending::Error
             }
         };
-        debug!(result, elapsed_ms = took.as_millis(), "reconciled");
-        self.metrics.reconciled(result, took);
+        debug!(result = ending.as_str(), elapsed_ms = took.as_millis(), "reconciled");
+        self.metrics.reconciled(ending, took);
     }
 }
 

@@ -2,7 +2,7 @@
 //! twice at the same time, and comes back later and later the more often its work fails.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::backoff::exponential;
 use crate::key::Hashed;
-use crate::metrics::WorkMetrics;
+use crate::metrics::{Busy, Load, WorkMetrics};
 
 /// What is worked on first. Keys of the same priority keep the order they were added in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -69,11 +69,20 @@ struct Inner<K> {
     metrics: Option<WorkMetrics>,
 }
 
+impl<K: Send + Sync> Busy for Inner<K> {
+    fn load(&self, now: Instant) -> Load {
+        let state = self.state.lock();
+        let mut load = Load::of_waiting(state.dirty.len());
+        state.active.values().for_each(|since| load.add_running(now.duration_since(*since)));
+        load
+    }
+}
+
 struct State<K> {
-    /// Keys to be worked on, with the priority they have now.
-    dirty: HashMap<K, Priority, Hashed>,
-    /// Keys being worked on; those that are dirty as well come back when they are done.
-    active: HashSet<K, Hashed>,
+    /// Keys to be worked on, with the priority they have now, and since when they wait.
+    dirty: HashMap<K, (Priority, Instant), Hashed>,
+    /// Keys being worked on, and since when; those that are dirty as well come back when they are done.
+    active: HashMap<K, Instant, Hashed>,
     ready: BinaryHeap<(Priority, Reverse<u64>, Entry<K>)>,
     /// When a key is to be added, and with which priority.
     delayed: HashMap<K, (Instant, Priority), Hashed>,
@@ -82,6 +91,7 @@ struct State<K> {
     bucket: Bucket,
     sequence: u64,
     closed: bool,
+    metrics: Option<WorkMetrics>,
 }
 
 /// A key inside a heap, which is ordered by what stands before it.
@@ -123,22 +133,28 @@ impl Bucket {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K, priority: Priority) -> bool {
+    fn add(&mut self, key: K, priority: Priority) {
         if self.closed {
-            return false;
+            return;
         }
         let known = self.dirty.get(&key).copied();
-        if known.is_some_and(|known| known >= priority) {
-            return false;
+        if known.is_some_and(|(known, _)| known >= priority) {
+            return;
         }
-        self.dirty.insert(key.clone(), priority);
-        if self.active.contains(&key) {
-            return false;
+        if let (None, Some(metrics)) = (known, &self.metrics) {
+            metrics.added();
         }
+        let since = known.map_or_else(Instant::now, |(_, since)| since);
+        self.dirty.insert(key.clone(), (priority, since));
+        if !self.active.contains_key(&key) {
+            self.line_up(key, priority);
+        }
+    }
+
+    fn line_up(&mut self, key: K, priority: Priority) {
         // A key that rises leaves its old entry behind; `pop` skips it.
         self.sequence += 1;
         self.ready.push((priority, Reverse(self.sequence), Entry(key)));
-        true
     }
 
     fn add_at(&mut self, key: K, priority: Priority, at: Instant) {
@@ -172,13 +188,15 @@ impl<K: Clone + Eq + Hash> State<K> {
         None
     }
 
-    fn pop(&mut self) -> Option<K> {
+    /// The next key, and how long it waited.
+    fn pop(&mut self, now: Instant) -> Option<(K, Duration)> {
         while let Some((priority, _, Entry(key))) = self.ready.pop() {
-            let stale = self.active.contains(&key) || self.dirty.get(&key) != Some(&priority);
-            if !stale {
+            let waiting = self.dirty.get(&key).filter(|(current, _)| *current == priority);
+            if let (Some((_, since)), false) = (waiting, self.active.contains_key(&key)) {
+                let waited = now.duration_since(*since);
                 self.dirty.remove(&key);
-                self.active.insert(key.clone());
-                return Some(key);
+                self.active.insert(key.clone(), now);
+                return Some((key, waited));
             }
         }
         self.shrink();
@@ -210,14 +228,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Self::build(limit, None)
     }
 
-    pub fn with_metrics(limit: RateLimit, metrics: WorkMetrics) -> Self {
-        Self::build(limit, Some(metrics))
+    pub fn with_metrics(limit: RateLimit, metrics: WorkMetrics) -> Self
+    where
+        K: Send + Sync + 'static,
+    {
+        let queue = Self::build(limit, Some(metrics.clone()));
+        let busy: Arc<dyn Busy> = queue.inner.clone();
+        metrics.follow(&busy);
+        queue
     }
 
     fn build(limit: RateLimit, metrics: Option<WorkMetrics>) -> Self {
         let state = State {
             dirty: HashMap::default(),
-            active: HashSet::default(),
+            active: HashMap::default(),
             ready: BinaryHeap::new(),
             delayed: HashMap::default(),
             timers: BinaryHeap::new(),
@@ -225,6 +249,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             bucket: Bucket { tokens: limit.burst, filled: None },
             sequence: 0,
             closed: false,
+            metrics: metrics.clone(),
         };
         let state = Mutex::new(state);
         Self { inner: Arc::new(Inner { state, changed: Notify::new(), limit, metrics }) }
@@ -235,10 +260,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     pub fn add_with_priority(&self, key: K, priority: Priority) {
-        let added = self.inner.state.lock().add(key, priority);
-        if let Some(metrics) = self.inner.metrics.as_ref().filter(|_| added) {
-            metrics.added();
-        }
+        self.inner.state.lock().add(key, priority);
         self.inner.changed.notify_one();
     }
 
@@ -313,14 +335,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     self.inner.changed.notify_one();
                     return None;
                 }
-                let due = state.release(Instant::now());
-                if let Some(key) = state.pop() {
+                let now = Instant::now();
+                let due = state.release(now);
+                if let Some((key, waited)) = state.pop(now) {
                     if !state.ready.is_empty() {
                         // One notice may have stood for several keys.
                         self.inner.changed.notify_one();
                     }
+                    drop(state);
                     if let Some(metrics) = &self.inner.metrics {
-                        metrics.taken(state.dirty.len());
+                        metrics.taken(waited);
                     }
                     return Some(Work { queue: self.clone(), key });
                 }
@@ -339,10 +363,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     fn done(&self, key: &K) {
         let mut state = self.inner.state.lock();
-        state.active.remove(key);
-        if let Some(priority) = state.dirty.remove(key) {
-            state.add(key.clone(), priority);
+        let since = state.active.remove(key);
+        if state.closed {
+            state.dirty.remove(key);
+        } else if let Some((priority, _)) = state.dirty.get(key).copied() {
+            state.line_up(key.clone(), priority);
             self.inner.changed.notify_one();
+        }
+        drop(state);
+        if let (Some(metrics), Some(since)) = (&self.inner.metrics, since) {
+            metrics.done(since.elapsed());
         }
     }
 }

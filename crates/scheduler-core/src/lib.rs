@@ -7,6 +7,7 @@ mod assign;
 pub mod combination;
 pub mod division;
 mod estimate;
+pub mod observer;
 pub mod quota;
 pub mod reason;
 pub mod resources;
@@ -19,7 +20,6 @@ pub mod trigger;
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use karmada_api::explain::{AffinityAttempt, ClusterVerdict, Refusal, Scheduling};
 use karmada_api::policy::{Placement, SpreadFieldValue};
@@ -31,7 +31,8 @@ pub use rules::EnabledRules;
 
 use assign::Assignment;
 use estimate::Demand;
-use reason::Failure;
+use observer::{Observer, Point, Silent, Step};
+use reason::{Failure, Rejection};
 use select::Need;
 use snapshot::{ClusterInfo, Snapshot};
 use trigger::Trigger;
@@ -133,8 +134,19 @@ pub fn schedule(
     estimates: &Estimates,
     config: &Config,
 ) -> Option<Outcome> {
+    schedule_observed(subject, snapshot, estimates, config, &Silent)
+}
+
+/// Decides as [`schedule`] does and tells an observer of every step.
+pub fn schedule_observed(
+    subject: &Subject<'_>,
+    snapshot: &Snapshot,
+    estimates: &Estimates,
+    config: &Config,
+    observer: &dyn Observer,
+) -> Option<Outcome> {
     let placement = subject.spec.placement.as_ref()?;
-    let cycle = Cycle { subject, placement, snapshot, estimates, config };
+    let cycle = Cycle { subject, placement, snapshot, estimates, config, observer };
     Some(cycle.run(&mut None))
 }
 
@@ -147,7 +159,8 @@ pub fn explain(
     trigger: Option<Trigger>,
 ) -> Option<(Outcome, Scheduling)> {
     let placement = subject.spec.placement.as_ref()?;
-    let cycle = Cycle { subject, placement, snapshot, estimates, config };
+    let observer = &Silent;
+    let cycle = Cycle { subject, placement, snapshot, estimates, config, observer };
     let mut attempts = Some(Vec::new());
     let outcome = cycle.run(&mut attempts);
     let mut message = outcome.message();
@@ -185,7 +198,11 @@ pub(crate) struct Candidate<'a> {
     available: i64,
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
+    fn new(cluster: &'a ClusterInfo, place: usize) -> Self {
+        Self { cluster, place, tier: 0, score: 0, allocatable: 0, available: 0 }
+    }
+
     /// Served first: lower tier, higher score, more room, smaller name.
     fn order(&self, other: &Self) -> Ordering {
         self.tier
@@ -204,6 +221,7 @@ struct Cycle<'a> {
     snapshot: &'a Snapshot,
     estimates: &'a Estimates,
     config: &'a Config,
+    observer: &'a dyn Observer,
 }
 
 impl Cycle<'_> {
@@ -266,7 +284,14 @@ impl Cycle<'_> {
         let attempt = rules::Attempt::new(self.subject, self.placement, affinity, self.config);
         let counts_sets = self.counts_sets();
         let demand = Demand::of(spec, counts_sets);
-        let candidates = self.candidates(&attempt, &demand, trace.as_deref_mut())?;
+        let mut candidates = self.passing(&attempt, trace.as_deref_mut())?;
+        self.rank(&attempt, &mut candidates);
+        self.measure(&attempt, &demand, &mut candidates);
+        if let Some(trace) = trace.as_deref_mut() {
+            let described = candidates.iter().map(|candidate| describe(candidate, &demand));
+            trace.clusters.extend(described);
+            trace.clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        }
         let replicas = i64::from(spec.replicas);
         let need = match (trigger::is_duplicated(self.placement), counts_sets) {
             (true, _) => Need::Anything,
@@ -280,16 +305,20 @@ impl Cycle<'_> {
             need,
             self.config,
             trace.as_deref_mut(),
-        )
-        .map_err(|failure| failure.prefixed("failed to select clusters: "))?;
+        );
+        self.observer.ended(Step::Select);
+        let selected =
+            selected.map_err(|failure| failure.prefixed("failed to select clusters: "))?;
         if let Some(trace) = trace.as_deref_mut() {
             mark_selected(&mut trace.clusters, &selected);
         }
         let overflows = attempt.tiers.as_ref().is_some_and(|tiers| tiers.len() > 1);
         let fresh = trigger::is_requested(self.subject);
-        Assignment { spec, placement: self.placement, fresh, overflows, counts_sets }
-            .assign(&selected, self.config, trace)
-            .map_err(|failure| failure.prefixed("failed to assign replicas: "))
+        let assignment =
+            Assignment { spec, placement: self.placement, fresh, overflows, counts_sets };
+        let assigned = assignment.assign(&selected, self.config, trace);
+        self.observer.ended(Step::AssignReplicas);
+        assigned.map_err(|failure| failure.prefixed("failed to assign replicas: "))
     }
 
     /// Component workloads are counted in whole sets where they must stay on one cluster.
@@ -303,39 +332,80 @@ impl Cycle<'_> {
             })
     }
 
-    fn candidates<'c>(
-        &'c self,
+    /// The clusters that no rule refuses.
+    fn passing(
+        &self,
         attempt: &rules::Attempt<'_>,
-        demand: &Demand,
         mut trace: Option<&mut AffinityAttempt>,
-    ) -> Result<Vec<Candidate<'c>>, Failure> {
+    ) -> Result<Vec<Candidate<'_>>, Failure> {
         let mut candidates = Vec::with_capacity(self.snapshot.clusters().len());
         let mut refused = Vec::new();
+        self.observer.began();
         // Clusters on their way out take no part and give no reason.
         let all = self.snapshot.clusters().iter().enumerate();
         for (place, cluster) in all.filter(|(_, cluster)| !cluster.deleting) {
-            let refusal = attempt.filters.iter().find_map(|filter| filter(attempt, cluster).err());
-            match refusal {
+            match self.refusal(attempt, cluster) {
                 Some(rejection) => {
                     if let Some(trace) = trace.as_deref_mut() {
                         trace.clusters.push(self.all_refusals(attempt, cluster));
                     }
                     refused.push(rejection);
                 }
-                None => {
-                    let candidate = self.candidate(attempt, demand, (place, cluster));
-                    if let Some(trace) = trace.as_deref_mut() {
-                        trace.clusters.push(describe(&candidate, demand));
-                    }
-                    candidates.push(candidate);
+                None => candidates.push(Candidate::new(cluster, place)),
+            }
+        }
+        let passed = !candidates.is_empty();
+        self.observer.ended(Step::Filter { passed });
+        if passed {
+            return Ok(candidates);
+        }
+        let clusters = self.snapshot.clusters().len();
+        Err(Failure::NoClusterFits { clusters, reasons: refused })
+    }
+
+    fn refusal(&self, attempt: &rules::Attempt<'_>, cluster: &ClusterInfo) -> Option<Rejection> {
+        let sees_rules = self.observer.sees_rules();
+        attempt.filters.iter().find_map(|(name, filter)| {
+            let refusal = filter(attempt, cluster).err();
+            if sees_rules {
+                self.observer.asked(name, Point::Filter, refusal.is_none());
+            }
+            refusal
+        })
+    }
+
+    fn rank(&self, attempt: &rules::Attempt<'_>, candidates: &mut [Candidate<'_>]) {
+        let sees_rules = self.observer.sees_rules();
+        for candidate in candidates {
+            for (name, score) in &attempt.scores {
+                candidate.score += score(attempt, candidate.cluster);
+                if sees_rules {
+                    self.observer.asked(name, Point::Score, true);
                 }
             }
         }
-        if candidates.is_empty() {
-            let clusters = self.snapshot.clusters().len();
-            return Err(Failure::NoClusterFits { clusters, reasons: refused });
+        self.observer.ended(Step::Score);
+    }
+
+    /// Finds out how much room candidates have.
+    fn measure(
+        &self,
+        attempt: &rules::Attempt<'_>,
+        demand: &Demand,
+        candidates: &mut [Candidate<'_>],
+    ) {
+        let targets = &self.subject.spec.clusters;
+        for candidate in candidates {
+            let cluster = candidate.cluster;
+            let assigned = if attempt.is_target(cluster) {
+                targets.iter().find(|target| target.name == cluster.name).map_or(0, |t| t.replicas)
+            } else {
+                0
+            };
+            candidate.tier = attempt.tier_of(cluster);
+            candidate.allocatable = demand.allocatable(cluster, self.estimates, self.config);
+            candidate.available = candidate.allocatable.saturating_add(i64::from(assigned));
         }
-        Ok(candidates)
     }
 
     fn all_refusals(&self, attempt: &rules::Attempt<'_>, cluster: &ClusterInfo) -> ClusterVerdict {
@@ -347,30 +417,6 @@ impl Cycle<'_> {
             cluster: cluster.name.clone(),
             rejected_by: refusals.collect(),
             ..ClusterVerdict::default()
-        }
-    }
-
-    fn candidate<'c>(
-        &self,
-        attempt: &rules::Attempt<'_>,
-        demand: &Demand,
-        (place, cluster): (usize, &'c Arc<ClusterInfo>),
-    ) -> Candidate<'c> {
-        let scores = attempt.scores.iter();
-        let allocatable = demand.allocatable(cluster, self.estimates, self.config);
-        let assigned = if attempt.is_target(cluster) {
-            let targets = &self.subject.spec.clusters;
-            targets.iter().find(|target| target.name == cluster.name).map_or(0, |t| t.replicas)
-        } else {
-            0
-        };
-        Candidate {
-            cluster,
-            place,
-            tier: attempt.tier_of(cluster),
-            score: scores.map(|score| score(attempt, cluster)).sum(),
-            allocatable,
-            available: allocatable.saturating_add(i64::from(assigned)),
         }
     }
 }

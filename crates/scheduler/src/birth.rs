@@ -19,7 +19,7 @@ use karmada_client::Error;
 use karmada_runtime::ObjectKey;
 use karmada_scheduler_core::snapshot::Snapshot;
 use karmada_scheduler_core::trigger::Trigger;
-use karmada_scheduler_core::{Estimates, Outcome, Peers, schedule};
+use karmada_scheduler_core::{Estimates, Outcome, Peers, schedule_observed};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::debug;
@@ -32,6 +32,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long it waits at most while others find company: then whoever could answer is just busy.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a binding is placed for when it is made.
+const TRIGGER: Trigger = Trigger::PlacementChanged;
 
 /// Bindings that were placed and never came are not remembered for ever.
 const REMEMBERED: usize = 1 << 16;
@@ -47,6 +50,8 @@ pub(crate) struct Births {
 #[derive(Clone)]
 struct Birth {
     since: Instant,
+    /// How long the decision took.
+    took: Duration,
     /// How often clusters had changed so that bindings are looked at again.
     epoch: u64,
     outcome: Outcome,
@@ -128,14 +133,16 @@ impl Scheduler {
         };
         let epoch = self.epoch.load(Ordering::Acquire);
         let (snapshot, estimates) = (self.snapshot(), Estimates::default());
-        let outcome = schedule(&subject, &snapshot, &estimates, &self.config)?;
+        let (began, watch) = (Instant::now(), self.metrics.stopwatch());
+        let outcome = schedule_observed(&subject, &snapshot, &estimates, &self.config, &watch)?;
         let clusters = clusters_of(&outcome)?.to_vec();
         if clusters.is_empty() || !outcome.passed_over.is_empty() {
             return None;
         }
         let placement = serde_json::to_string(placement).ok()?;
         let snapshot = Arc::downgrade(&snapshot);
-        let birth = Birth { since: Instant::now(), epoch, outcome, snapshot };
+        let since = Instant::now();
+        let birth = Birth { since, took: since - began, epoch, outcome, snapshot };
         self.births.note(key_of(binding), birth);
         Some(Placed { clusters, placement })
     }
@@ -172,17 +179,18 @@ impl Scheduler {
     ) -> Result<bool, Error> {
         let birth = self.births.of(&Subject::of(&**binding));
         self.births.forget(key);
-        let Some(Birth { outcome, snapshot, .. }) = birth else { return Ok(false) };
+        let Some(Birth { outcome, snapshot, took, .. }) = birth else { return Ok(false) };
         remember(lane, key, snapshot);
-        self.write(lane, key, binding, Trigger::PlacementChanged, outcome, None).await?;
+        self.write(lane, key, binding, TRIGGER, outcome, None).await?;
+        self.metrics.attempted(TRIGGER.metric_type(), true, took);
         Ok(true)
     }
 
     fn reported(&self, binding: &Subject<'_>) {
         let key = key_of(binding);
-        let Some(Birth { outcome, snapshot, .. }) = self.births.known.lock().remove(&key) else {
-            return;
-        };
+        let birth = self.births.known.lock().remove(&key);
+        let Some(Birth { outcome, snapshot, took, .. }) = birth else { return };
+        self.metrics.attempted(TRIGGER.metric_type(), true, took);
         *self.births.accompanied.lock() = Some(Instant::now());
         match binding.is_namespaced {
             true => remember(&self.namespaced, &key, snapshot),
@@ -198,8 +206,7 @@ impl Scheduler {
 
 /// Keeps what the binding was decided from, for whoever asks why.
 fn remember<B: Binding>(lane: &Lane<B>, key: &ObjectKey, snapshot: Weak<Snapshot>) {
-    let trigger = Trigger::PlacementChanged;
-    lane.remember(key, Decided { binding: None, trigger, snapshot });
+    lane.remember(key, Decided { binding: None, trigger: TRIGGER, snapshot });
 }
 
 impl Placer for SchedulerHandle {

@@ -13,7 +13,9 @@ use karmada_client::Error;
 use karmada_runtime::ObjectKey;
 use karmada_scheduler_core::snapshot::Snapshot;
 use karmada_scheduler_core::trigger::{self, Decision, Trigger};
-use karmada_scheduler_core::{Estimates, Outcome, Peer, Peers, Subject, explain, schedule};
+use karmada_scheduler_core::{
+    Estimates, Outcome, Peer, Peers, Subject, explain, schedule_observed,
+};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
@@ -134,7 +136,6 @@ impl Scheduler {
         let (began, snapshot) = (Instant::now(), self.snapshot());
         let decided = self.decide(&binding, &snapshot).await;
         let Some((outcome, passing)) = decided else { return Ok(Verdict::Done) };
-        self.metrics.step("Schedule", began.elapsed());
         let snapshot = Arc::downgrade(&snapshot);
         lane.remember(key, Decided { binding: Some(binding.clone()), trigger, snapshot });
         let succeeded = outcome.result.is_ok();
@@ -163,11 +164,12 @@ impl Scheduler {
         let estimates = Estimates { accurate, assumed: self.assumed() };
         let peers = self.peers(&**binding);
         let subject = subject(&**binding, &peers, self.clock.now().into());
-        let mut outcome = schedule(&subject, snapshot, &estimates, &self.config)?;
+        let (watch, config) = (self.metrics.stopwatch(), &self.config);
+        let mut outcome = schedule_observed(&subject, snapshot, &estimates, config, &watch)?;
         let mut passing = None;
         if let Some(again) = as_next_time(&subject, &outcome) {
             let subject = Subject { spec: &again, ..subject };
-            let next = schedule(&subject, snapshot, &estimates, &self.config);
+            let next = schedule_observed(&subject, snapshot, &estimates, config, &watch);
             if let Some(next) = next.filter(|next| next.result.is_ok()) {
                 passing = Some(std::mem::replace(&mut outcome, next));
             }

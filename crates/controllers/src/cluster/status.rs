@@ -194,7 +194,19 @@ impl Watch {
         if !is_ours || !object.meta().finalizers.iter().any(|f| f == finalizers::CLUSTER) {
             return Ok(None);
         }
-        let period = options.cluster_status_update_frequency;
+        let began = tokio::time::Instant::now();
+        let looked = self.look_at(&object, &cluster).await;
+        self.metrics.looked(&self.name, began.elapsed());
+        looked
+    }
+
+    /// Looks at a cluster that is ours.
+    async fn look_at(
+        &mut self,
+        object: &Object,
+        cluster: &Cluster,
+    ) -> Result<Option<Duration>, Error> {
+        let period = self.context.options.cluster_status_update_frequency;
         let member = match self.context.members.get(&self.name) {
             Ok(member) => member,
             // It is looked at as soon as it is known.
@@ -202,16 +214,15 @@ impl Watch {
             Err(error) => {
                 let message = format!("failed to create a ClusterClient: {error}");
                 let observed = health::ready("False", reason::STATUS_COLLECTION_FAILED, message);
-                let ready = self.filter(&cluster, observed);
-                self.write(&object, vec![ready], None).await?;
+                let ready = self.filter(cluster, observed);
+                self.write(object, vec![ready], None).await?;
                 return Ok(Some(period));
             }
         };
-        let began = tokio::time::Instant::now();
         let health = health::probe(&member.client, period).await;
-        let ready = self.filter(&cluster, health.condition());
+        let ready = self.filter(cluster, health.condition());
         if health != Health::Ready || !ready.is_true() {
-            self.write(&object, vec![ready], None).await?;
+            self.write(object, vec![ready], None).await?;
             return Ok(Some(period));
         }
         // An agent that once found its cluster well goes on to show that it lives, however the cluster fares.
@@ -221,9 +232,8 @@ impl Watch {
                 lease::renew(self.context.clone(), self.clusters.clone(), self.name.clone());
             self.shutdown.spawn_until(renewing);
         }
-        let (status, complete) = self.collect(&cluster, member).await?;
-        self.write(&object, vec![complete, ready], Some(status)).await?;
-        self.metrics.looked(&self.name, began.elapsed());
+        let (status, complete) = self.collect(cluster, member).await?;
+        self.write(object, vec![complete, ready], Some(status)).await?;
         Ok(Some(period))
     }
 

@@ -1,12 +1,13 @@
 //! What is counted about evictions, named as upstream names it.
 
+use std::time::Duration;
+
 use karmada_runtime::Metrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use tokio::time::Instant;
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Named {
@@ -20,7 +21,7 @@ struct Processed {
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Evicted {
+struct Queued {
     member_cluster: String,
     resource_kind: &'static str,
 }
@@ -28,7 +29,7 @@ struct Evicted {
 #[derive(Clone)]
 pub(super) struct Numbers {
     waiting: Family<Named, Gauge>,
-    evicted: Family<Evicted, Counter>,
+    queued: Family<Queued, Gauge>,
     took: Family<Named, Histogram, fn() -> Histogram>,
     processed: Family<Processed, Counter>,
 }
@@ -41,7 +42,7 @@ impl Numbers {
     pub(super) fn new(metrics: &Metrics) -> Self {
         let numbers = Self {
             waiting: Family::default(),
-            evicted: Family::default(),
+            queued: Family::default(),
             took: Family::new_with_constructor(seconds),
             processed: Family::default(),
         };
@@ -52,10 +53,11 @@ impl Numbers {
                 "Number of bindings that wait to be evicted",
                 own.waiting,
             );
+            // Compat: a gauge, whatever its name says.
             registry.register(
-                "eviction_kind",
-                "Number of evictions by cluster and kind of binding",
-                own.evicted,
+                "eviction_kind_total",
+                "Number of bindings in the eviction queue by cluster and kind",
+                own.queued,
             );
             registry.register(
                 "eviction_processing_latency_seconds",
@@ -71,16 +73,27 @@ impl Numbers {
         numbers
     }
 
-    pub(super) fn looked(&self, name: &'static str, began: Instant, is_ok: bool, waiting: usize) {
+    pub(super) fn looked(&self, name: &'static str, took: Duration, is_ok: bool) {
         let result = if is_ok { "success" } else { "error" };
-        self.took.get_or_create(&Named { name }).observe(began.elapsed().as_secs_f64());
+        self.took.get_or_create(&Named { name }).observe(took.as_secs_f64());
         self.processed.get_or_create(&Processed { name, result }).inc();
+    }
+
+    pub(super) fn waiting(&self, name: &'static str, waiting: usize) {
         let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
         self.waiting.get_or_create(&Named { name }).set(waiting);
     }
 
-    pub(super) fn evicted(&self, cluster: &str, resource_kind: &'static str) {
-        let labels = Evicted { member_cluster: cluster.to_owned(), resource_kind };
-        self.evicted.get_or_create(&labels).inc();
+    pub(super) fn queued(&self, cluster: &str, resource_kind: &'static str) {
+        self.of(cluster, resource_kind).inc();
+    }
+
+    pub(super) fn done(&self, cluster: &str, resource_kind: &'static str) {
+        self.of(cluster, resource_kind).dec();
+    }
+
+    fn of(&self, cluster: &str, resource_kind: &'static str) -> Gauge {
+        let labels = Queued { member_cluster: cluster.to_owned(), resource_kind };
+        self.queued.get_or_create_owned(&labels)
     }
 }

@@ -3,6 +3,7 @@
 //! eviction task; moving the replicas is the scheduler's work, removing the old copy that of
 //! [`super::graceful_eviction`]. Serves both binding scopes, at one pace.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +92,8 @@ struct Ctx {
     numbers: Numbers,
     pace: Arc<Pace>,
     queue: Queue<Stay>,
+    /// What is in the queue or worked on, for the numbers.
+    queued: parking_lot::Mutex<HashSet<Stay>>,
     shutdown: Shutdown,
     default_purge: PurgeMode,
     hands_over: bool,
@@ -127,13 +130,14 @@ fn start_scope<B: Binding>(
         numbers: numbers.clone(),
         pace: pace.clone(),
         queue: controller.queue().clone(),
+        queued: parking_lot::Mutex::default(),
         shutdown: context.shutdown.clone(),
         default_purge: context.options.no_execute_taint_eviction_purge_mode.clone(),
         hands_over: context.gates.is_on(Gate::StatefulFailoverInjection),
     });
     ctx.bindings.cache().add_spec_index(BY_CLUSTER, targets);
     let own = ctx.clone();
-    context.keep(ctx.clusters.subscribe(move |change| own.on_cluster(change)));
+    context.keep(ctx.clusters.subscribe(move |change| own.on_cluster::<B>(change)));
     let own = ctx.clone();
     context.keep(ctx.bindings.subscribe(move |change| own.on_binding::<B>(change)));
     let inputs = vec![ctx.bindings.clone(), ctx.clusters.clone()];
@@ -150,22 +154,29 @@ fn expelling_of(object: &Object) -> Vec<Taint> {
 }
 
 async fn reconcile<B: Binding>(stay: Stay, ctx: Arc<Ctx>) -> Result<Action, Error> {
-    let began = Instant::now();
-    let result = ctx.look::<B>(&stay).await;
-    ctx.numbers.looked(ctx.name, began, result.is_ok(), ctx.queue.len());
+    // One that was put off comes back without having been added.
+    ctx.note_queued::<B>(&stay);
+    ctx.numbers.waiting(ctx.name, ctx.queue.len());
+    let (began, mut waited) = (Instant::now(), Duration::ZERO);
+    let result = ctx.look::<B>(&stay, &mut waited).await;
+    ctx.numbers.looked(ctx.name, began.elapsed().saturating_sub(waited), result.is_ok());
+    ctx.numbers.waiting(ctx.name, ctx.queue.len());
+    if result.is_ok() {
+        ctx.note_done::<B>(&stay);
+    }
     result
 }
 
 impl Ctx {
-    fn on_cluster(&self, change: &Change) {
+    fn on_cluster<B: Binding>(&self, change: &Change) {
         let Change::Applied { old, new } = change else { return };
         let taints = expelling_of(new);
         if taints.is_empty() || old.as_ref().is_some_and(|old| expelling_of(old) == taints) {
             return;
         }
         for binding in self.bindings.cache().by_index(BY_CLUSTER, new.name()) {
-            self.queue
-                .add(Stay { binding: ObjectKey::of(&binding), cluster: new.name().to_owned() });
+            let (binding, cluster) = (ObjectKey::of(&binding), new.name().to_owned());
+            self.add::<B>(Stay { binding, cluster });
         }
     }
 
@@ -176,8 +187,26 @@ impl Ctx {
             let known = self.clusters.cache().get(&ObjectKey::cluster(cluster.as_str()));
             if known.is_some_and(|known| !expelling_of(&known).is_empty()) {
                 let (binding, cluster) = (ObjectKey::of(new), cluster.clone());
-                self.queue.add(Stay { binding, cluster });
+                self.add::<B>(Stay { binding, cluster });
             }
+        }
+    }
+
+    fn add<B: Binding>(&self, stay: Stay) {
+        self.note_queued::<B>(&stay);
+        self.queue.add(stay);
+        self.numbers.waiting(self.name, self.queue.len());
+    }
+
+    fn note_queued<B: Binding>(&self, stay: &Stay) {
+        if self.queued.lock().insert(stay.clone()) {
+            self.numbers.queued(&stay.cluster, B::KIND);
+        }
+    }
+
+    fn note_done<B: Binding>(&self, stay: &Stay) {
+        if self.queued.lock().remove(stay) {
+            self.numbers.done(&stay.cluster, B::KIND);
         }
     }
 
@@ -203,17 +232,20 @@ impl Ctx {
         Ok(left.map(|left| Verdict { object, binding, left }))
     }
 
-    async fn look<B: Binding>(&self, stay: &Stay) -> Result<Action, Error> {
+    /// Looks at one workload; `waited` is how long others went first.
+    async fn look<B: Binding>(&self, stay: &Stay, waited: &mut Duration) -> Result<Action, Error> {
         let Some(verdict) = self.verdict::<B>(stay)? else { return Ok(Action::AwaitChange) };
         if !verdict.left.is_zero() {
             return Ok(Action::Requeue(verdict.left));
         }
         let is_due =
             || self.verdict::<B>(stay).is_ok_and(|verdict| verdict.is_some_and(|v| v.is_due()));
+        let asked = Instant::now();
         let goes = tokio::select! {
             goes = self.pace.turn(is_due) => goes,
             () = self.shutdown.triggered() => return Ok(Action::AwaitChange),
         };
+        *waited = asked.elapsed();
         match self.verdict::<B>(stay)? {
             Some(verdict) if goes && verdict.is_due() => self.evict(stay, &verdict).await,
             // Things changed while it waited for its turn.
@@ -242,7 +274,6 @@ impl Ctx {
         }
         match write_evictions::<B>(&self.client, object, &spec).await {
             Ok(()) => {
-                self.numbers.evicted(&stay.cluster, B::KIND);
                 tracing::info!(cluster = stay.cluster, binding = %stay.binding, "evicted by taints");
                 Ok(Action::AwaitChange)
             }

@@ -5,6 +5,7 @@ pub(crate) mod binding;
 pub(crate) mod dependencies;
 pub mod detector;
 pub mod execution;
+mod metrics;
 pub(crate) mod namespace_sync;
 pub(crate) mod templates;
 pub(crate) mod works;

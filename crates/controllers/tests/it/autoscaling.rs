@@ -280,5 +280,12 @@ async fn the_binding_of_another_namespace_is_not_that_of_the_target() {
         )
         .await;
     says("FailedGetScale").await;
+    let text = plane.metrics();
+    for metric in ["reconciliations_total", "reconciliation_duration_seconds_count"] {
+        let row = format!(
+            "horizontal_pod_autoscaler_controller_{metric}{{action=\"none\",error=\"internal\"}} "
+        );
+        assert!(text.lines().any(|line| line.starts_with(&row)), "{row} is not in\n{text}");
+    }
     plane.stop().await;
 }

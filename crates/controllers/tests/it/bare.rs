@@ -185,6 +185,7 @@ pub(crate) struct Plane {
     shutdown: Shutdown,
     pub(crate) setup: Setup,
     controllers: Option<Shutdown>,
+    metrics: Metrics,
 }
 
 impl Plane {
@@ -232,7 +233,9 @@ impl Plane {
             &[],
         );
         let discovery = Discovery::new(client.clone());
-        let plane = Self { client, clock, discovery, server, shutdown, setup, controllers: None };
+        let (controllers, metrics) = (None, Metrics::default());
+        let plane =
+            Self { client, clock, discovery, server, shutdown, setup, controllers, metrics };
         plane.install().await;
         plane
     }
@@ -261,10 +264,11 @@ impl Plane {
     /// Starts Karmada's controllers as a new process would.
     pub(crate) fn start_controllers(&mut self) {
         let shutdown = self.shutdown.child();
+        self.metrics = Metrics::default();
         let manager = Manager::new(
             self.client.clone(),
             self.clock.clone(),
-            Metrics::default(),
+            self.metrics.clone(),
             shutdown.clone(),
         );
         let gates = Gates::parse(self.setup.gates).unwrap();
@@ -273,6 +277,11 @@ impl Plane {
         let context = context.with_cluster_api(self.setup.cluster_api.clone());
         registry::start(&context, &self.setup.controllers);
         self.controllers = Some(shutdown);
+    }
+
+    /// What the controllers tell of themselves at present.
+    pub(crate) fn metrics(&self) -> String {
+        self.metrics.encode()
     }
 
     pub(crate) async fn stop_controllers(&mut self) {

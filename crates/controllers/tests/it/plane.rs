@@ -121,6 +121,7 @@ pub(crate) struct Plane {
     clock: Clock,
     server: Server,
     controllers: Option<Shutdown>,
+    metrics: Metrics,
 }
 
 /// The controllers under test; scheduler and detector are played by the tests.
@@ -156,7 +157,14 @@ impl Plane {
         let server = builder.admission(Arc::new(hooks)).start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
         let client = Client::beside(server.handle().acting_as(admin));
-        let mut plane = Self { client, members: HashMap::new(), clock, server, controllers: None };
+        let mut plane = Self {
+            client,
+            members: HashMap::new(),
+            clock,
+            server,
+            controllers: None,
+            metrics: Metrics::default(),
+        };
         plane.install().await;
         for member in members {
             plane.join(member).await;
@@ -228,13 +236,19 @@ impl Plane {
         let shutdown = Shutdown::new();
         let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
         let client = Client::in_process(self.server.handle().acting_as(identity));
+        self.metrics = Metrics::default();
         let manager =
-            Manager::new(client, self.clock.clone(), Metrics::default(), shutdown.clone());
+            Manager::new(client, self.clock.clone(), self.metrics.clone(), shutdown.clone());
         let networks = self.members.iter().map(|(name, sim)| (name.clone(), sim.network()));
         let dial = InProcess { members: networks.collect() };
         let context = Context::start(manager, Arc::new(dial), Gates::default(), Options::default());
         registry::start(&context, &CONTROLLERS.map(str::to_owned));
         self.controllers = Some(shutdown);
+    }
+
+    /// What the controllers tell of themselves at present.
+    pub(crate) fn metrics(&self) -> String {
+        self.metrics.encode()
     }
 
     /// Ends the controllers as a crash would: whatever they knew is gone.

@@ -24,9 +24,9 @@ pub(crate) const MAX_SCORE: i64 = 100;
 pub(crate) struct Attempt<'a> {
     pub(crate) placement: &'a Placement,
     pub(crate) kind: ServedKind<'a>,
-    /// The rules that are asked, in order.
-    pub(crate) filters: Vec<Filter>,
-    pub(crate) scores: Vec<Score>,
+    /// The rules that are asked, in order, with their names.
+    pub(crate) filters: Vec<(&'static str, Filter)>,
+    pub(crate) scores: Vec<(&'static str, Score)>,
     pub(crate) targets: HashSet<&'a str>,
     pub(crate) evicting: HashSet<&'a str>,
     /// The affinities of which one must match, by tier; `None` accepts every cluster.
@@ -49,8 +49,8 @@ impl<'a> Attempt<'a> {
         Self {
             placement,
             kind: ServedKind::new(&spec.resource.api_version, &spec.resource.kind),
-            filters: rules().filter_map(|rule| rule.filter).collect(),
-            scores: rules().filter_map(|rule| rule.score).collect(),
+            filters: rules().filter_map(|rule| Some((rule.name, rule.filter?))).collect(),
+            scores: rules().filter_map(|rule| Some((rule.name, rule.score?))).collect(),
             targets: spec.clusters.iter().map(|target| target.name.as_str()).collect(),
             evicting: spec
                 .graceful_eviction_tasks

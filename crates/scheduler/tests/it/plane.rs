@@ -22,6 +22,7 @@ pub(crate) struct Plane {
     clock: Clock,
     server: Server,
     running: Option<(Shutdown, SchedulerHandle)>,
+    metrics: Metrics,
 }
 
 fn trust() -> Trust {
@@ -67,7 +68,7 @@ impl Plane {
         let server = Server::builder(config, store, trust()).clock(time).start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
         let client = Client::beside(server.handle().acting_as(admin));
-        let plane = Self { client, clock, server, running: None };
+        let plane = Self { client, clock, server, running: None, metrics: Metrics::default() };
         let definitions = Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
         let definitions = plane.client.api(&definitions);
         let bindings = crd::crds().iter().filter(|crd| crd.name.contains("resourcebindings"));
@@ -107,10 +108,16 @@ impl Plane {
     pub(crate) async fn schedule_with(&mut self, options: Options, gates: &Gates) {
         let shutdown = Shutdown::new();
         let (client, clock) = (self.client.clone(), self.clock.clone());
-        let manager = Manager::new(client, clock, Metrics::default(), shutdown.clone());
+        self.metrics = Metrics::default();
+        let manager = Manager::new(client, clock, self.metrics.clone(), shutdown.clone());
         let handle = start(&manager, options, gates);
         self.running = Some((shutdown, handle));
         self.settle().await;
+    }
+
+    /// What the scheduler tells of itself at present.
+    pub(crate) fn metrics(&self) -> String {
+        self.metrics.encode()
     }
 
     pub(crate) fn scheduler(&self) -> &SchedulerHandle {

@@ -133,6 +133,15 @@ fn refuse(plan: &mut Plan, metrics: usize, now: Timestamp) {
 /// what is wrong.
 type Proposed = Result<(i32, String, MetricStatus), (&'static str, String)>;
 
+/// Replicas that one metric asks for, if it can be used.
+pub(super) fn wanted(
+    metric: &MetricSpec,
+    reading: &Result<Reading, String>,
+    situation: &Situation<'_>,
+) -> Option<i32> {
+    propose(metric, reading, situation).ok().map(|(replicas, ..)| replicas)
+}
+
 fn propose(
     metric: &MetricSpec,
     reading: &Result<Reading, String>,

@@ -29,7 +29,7 @@ use self::limits::Memory;
 use self::members::Gathered;
 use self::replicas::Situation;
 use self::samples::{Source, Subject};
-use super::metrics::HpaNumbers;
+use super::metrics::{HpaNumbers, action};
 use super::target::{self, Scale};
 use super::{ask_on_change, gvr, write_status};
 use crate::context::{AutoscalerOptions, Context};
@@ -189,16 +189,33 @@ impl Ctx {
         scaler: &FederatedHPA,
         known: &mut Known,
     ) -> Result<Action, Error> {
+        let began = Instant::now();
         let found = self.find(scaler).await;
-        let mut plan = match &found {
+        let plan = match &found {
             Ok(found) => self.plan(scaler, found, &mut known.memory).await,
             Err(obstacle) => hindered(&scaler.status, obstacle, self.clock.now()),
         };
+        let wanted = plan.rescale.as_ref().map(|(replicas, _)| *replicas);
+        let action = found.as_ref().map_or("none", |found| action(found.scale.wanted(), wanted));
+        let is_hindered = found.is_err() || (wanted.is_none() && !plan.warnings.is_empty());
+        let done = self.carry_out(object, scaler, known, found.ok(), plan).await;
+        self.numbers.reconciled(action, began, done.is_ok() && !is_hindered);
+        done
+    }
+
+    async fn carry_out(
+        &self,
+        object: &Object,
+        scaler: &FederatedHPA,
+        known: &mut Known,
+        found: Option<Found>,
+        mut plan: Plan,
+    ) -> Result<Action, Error> {
         for (reason, message) in known.news(&scaler.status, &plan) {
             self.events.warning(object, reason, message);
         }
         let mut failed = None;
-        if let (Ok(found), Some((replicas, reason))) = (found, plan.rescale.take()) {
+        if let (Some(found), Some((replicas, reason))) = (found, plan.rescale.take()) {
             let current = found.scale.wanted();
             let size = format!("New size: {replicas}; reason: {reason}");
             let now = self.clock.now();
@@ -323,7 +340,8 @@ impl Ctx {
                 Ok(selector) => {
                     let namespace = &scaler.metadata.namespace;
                     let subject = Subject { namespace, selector, pods: &gathered.pods };
-                    let readings = self.source.read(&spec.metrics, &subject, &self.numbers).await;
+                    let (readings, took) =
+                        self.source.read(&spec.metrics, &subject, &self.numbers).await;
                     let situation = Situation {
                         options: &self.options,
                         now,
@@ -332,6 +350,11 @@ impl Ctx {
                         assigned: gathered.assigned,
                         running: gathered.running,
                     };
+                    for ((metric, reading), took) in spec.metrics.iter().zip(&readings).zip(took) {
+                        let wanted = decide::wanted(metric, reading, &situation);
+                        let action = action(current, wanted);
+                        self.numbers.computed(&metric.r#type, action, took, wanted.is_some());
+                    }
                     decide::follow_metrics(spec, status, &situation, &readings, memory)
                 }
             }

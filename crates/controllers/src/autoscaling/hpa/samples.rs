@@ -117,17 +117,18 @@ impl Source {
         Self { client, discovery }
     }
 
-    /// Reads every metric, or says why it cannot be read.
+    /// Reads every metric, or says why it cannot be read; and how long each of them took.
     pub(super) async fn read(
         &self,
         metrics: &[MetricSpec],
         subject: &Subject<'_>,
         numbers: &HpaNumbers,
-    ) -> Vec<Result<Reading, String>> {
+    ) -> (Vec<Result<Reading, String>>, Vec<Duration>) {
         let uses_resources = |metric: &MetricSpec| {
             matches!(metric.r#type.as_str(), "Resource" | "ContainerResource")
         };
         // One question answers all metrics of this kind.
+        let asked = Instant::now();
         let resources = match metrics.iter().any(uses_resources) {
             false => Ok(Vec::new()),
             true => {
@@ -137,8 +138,10 @@ impl Source {
                 read.map_err(|error| chain(&error))
             }
         };
-        let mut readings = Vec::new();
+        let for_all = asked.elapsed();
+        let (mut readings, mut took) = (Vec::new(), Vec::new());
         for metric in metrics {
+            let began = Instant::now();
             let reading = match (metric.r#type.as_str(), &resources) {
                 ("Resource" | "ContainerResource", Err(problem)) => Err(problem.clone()),
                 ("Resource" | "ContainerResource", Ok(resources)) => {
@@ -151,8 +154,10 @@ impl Source {
                 }
             };
             readings.push(reading);
+            let shared = if uses_resources(metric) { for_all } else { Duration::ZERO };
+            took.push(shared + began.elapsed());
         }
-        readings
+        (readings, took)
     }
 
     async fn read_resources(&self, subject: &Subject<'_>) -> Result<Vec<PodMetrics>, Error> {

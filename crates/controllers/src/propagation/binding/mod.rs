@@ -24,8 +24,10 @@ use karmada_interpreter::Interpreter;
 use karmada_propagation::work::{Change as WorkChange, kept_clusters, targets, waits_for_purge};
 use karmada_runtime::{Action, Change, Informer, ObjectKey, Priority, Queue, Recorder, chain};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::context::Context;
+use crate::propagation::metrics::Durations;
 use crate::propagation::templates::{self, Kinds};
 use crate::propagation::works;
 use overrides::Policies;
@@ -66,6 +68,7 @@ struct Ctx {
     inject_state: bool,
     events: Recorder,
     override_events: Recorder,
+    durations: Durations,
     memory: Mutex<Memory>,
 }
 
@@ -86,11 +89,16 @@ struct Memory {
 }
 
 pub(crate) fn start(context: &Context) {
-    start_scope::<ResourceBinding>(context, "binding-controller");
-    start_scope::<ClusterResourceBinding>(context, "cluster-resource-binding-controller");
+    let durations = Durations::of_bindings(&context.metrics);
+    start_scope::<ResourceBinding>(context, "binding-controller", &durations);
+    start_scope::<ClusterResourceBinding>(
+        context,
+        "cluster-resource-binding-controller",
+        &durations,
+    );
 }
 
-fn start_scope<B: Binding>(context: &Context, name: &'static str) {
+fn start_scope<B: Binding>(context: &Context, name: &'static str, durations: &Durations) {
     let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
     let controller = context.controller(name).workers(workers);
     let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
@@ -119,6 +127,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
         inject_state: context.gates.is_on(Gate::StatefulFailoverInjection),
         events: context.recorder(name),
         override_events: context.recorder("override-manager"),
+        durations: durations.clone(),
         memory: Mutex::default(),
     });
     let told = explain::Told::<B> { ctx: ctx.clone(), scope: PhantomData };
@@ -225,12 +234,14 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
     let Some(template) = templates::find(&ctx.kinds, &binding.spec().resource).await? else {
         return Ok(Action::AwaitChange);
     };
+    let began = Instant::now();
     let value = template.content();
     let overrides = ctx.policies.find(&value);
     let targets =
         plan::plan(&*binding, &value, &overrides, &ctx.interpreter, ctx.inject_state, &*ctx);
     drop(value);
     let report = ctx.write_all(&key, binding.permanent_id(), &template, targets).await;
+    ctx.durations.took(began, report.failures.is_empty());
     ctx.tell::<B>(&object, &template, report, removed)
 }
 

@@ -10,13 +10,14 @@ use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt as _};
-use karmada_client::{DeleteOptions, Object, Propagation};
+use karmada_client::{Api, DeleteOptions, Object, Propagation};
 use karmada_propagation::delivery::{Farewell, farewell, may_delete, release};
 use karmada_runtime::{Action, ObjectKey};
 
 use super::lane::{Error, Lane};
 use super::member::{Refusal, Site};
 use super::ready;
+use crate::propagation::metrics::Sent;
 use crate::propagation::templates;
 use crate::propagation::works::{ManifestHead, WorkView};
 
@@ -70,37 +71,19 @@ impl Lane {
         let key = head.key();
         let api = site.api(&gvr, &key);
         // What the cache lacks may still be there.
-        let mut observed: Option<Value> = match site.cached(&gvr, &key) {
+        let observed: Option<Value> = match site.cached(&gvr, &key) {
             Some(cached) => Some(cached.value()),
             None => api.find(&key.name).await?,
         };
         site.forget(&gvr, &key);
-        for attempt in 0.. {
-            let Some(object) = observed.filter(|object| is_of(object, work)) else { break };
-            let answer = if how == Farewell::Release {
-                api.update(&release(&object)).await
-            } else {
-                let options = DeleteOptions {
-                    // Jobs would leave their pods behind otherwise.
-                    propagation: Some(Propagation::Background),
-                    uid: Some(object.uid().to_owned()),
-                    ..DeleteOptions::default()
-                };
-                api.delete(&key.name, &options).await
-            };
-            match answer {
-                Ok(_) => break,
-                Err(error) if error.is_not_found() => break,
-                // The cache may show one that is gone, in the place of another.
-                Err(error) if error.is_conflict() && attempt == 0 => {
-                    observed = api.find(&key.name).await?;
-                }
-                Err(error) => return Err(error.into()),
-            }
+        let Some(object) = observed.filter(|object| is_of(object, work)) else { return Ok(()) };
+        let gone = send_away(&api, work, object, how).await;
+        if how == Farewell::Delete {
+            let sent = if gone.is_ok() { Sent::Deleted } else { Sent::NotDeleted };
+            site.tally(self, &gvr, head).count(sent);
         }
-        Ok(())
+        gone
     }
-
     /// The resource of a kind; one that the control plane forgot may live on in the member.
     async fn resource_in(&self, site: &Site, head: &ManifestHead) -> Result<Option<Gvr>, Refusal> {
         let gvk = head.gvk();
@@ -136,6 +119,39 @@ impl Lane {
             _ => Ok(true),
         }
     }
+}
+
+async fn send_away(
+    api: &Api,
+    work: &ObjectKey,
+    mut object: Value,
+    how: Farewell,
+) -> Result<(), Refusal> {
+    for attempt in 0.. {
+        let answer = if how == Farewell::Release {
+            api.update(&release(&object)).await
+        } else {
+            let options = DeleteOptions {
+                // Jobs would leave their pods behind otherwise.
+                propagation: Some(Propagation::Background),
+                uid: Some(object.uid().to_owned()),
+                ..DeleteOptions::default()
+            };
+            api.delete(object.name(), &options).await
+        };
+        match answer {
+            Ok(_) => break,
+            Err(error) if error.is_not_found() => break,
+            // The cache may show one that is gone, in the place of another.
+            Err(error) if error.is_conflict() && attempt == 0 => {
+                let found = api.find(object.name()).await?;
+                let Some(found) = found.filter(|object| is_of(object, work)) else { break };
+                object = found;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Whether the object is ours, and was put there by this Work.

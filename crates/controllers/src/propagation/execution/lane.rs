@@ -262,11 +262,27 @@ impl Lane {
             self.tell_dispatching(work, dispatching);
             return Ok(if suspended { Action::AwaitChange } else { self.wait(&key) });
         };
+        let began = Instant::now();
         let Some(delivery) = site.deliver(self, &key, load).await else {
             // The cache of this kind is being filled; it brings the Work back.
             self.state.lock().due.insert(key);
             return Ok(Action::AwaitChange);
         };
+        let told = self.tell_delivery(work, view, delivery, &before, status, dispatching).await;
+        self.running.durations.took(began, told.is_ok());
+        told.map(|()| Action::AwaitChange)
+    }
+
+    /// Writes down what became of the objects of a Work; an error if not all is well.
+    async fn tell_delivery(
+        &self,
+        work: &Object,
+        view: &WorkView,
+        delivery: Vec<Delivered>,
+        before: &WorkStatus,
+        mut status: WorkStatus,
+        dispatching: Option<&'static str>,
+    ) -> Result<(), Error> {
         let failures: Vec<&str> = delivery.iter().filter_map(|d| d.failure()).collect();
         let applied = applied_condition(delivery.len(), &failures);
         let known = find_condition(&before.conditions, condition::APPLIED);
@@ -275,7 +291,7 @@ impl Lane {
         let failed = applied.is_false().then(|| aggregate(&failures));
         set_condition(&mut status.conditions, applied, self.now());
         let reflection = self.reflect(work, view, &delivery, &mut status);
-        self.write(work, &before, status).await?;
+        self.write(work, before, status).await?;
         self.tell_dispatching(work, dispatching);
         if news {
             self.tell_applied(work, view, &delivery, failed.as_deref());
@@ -284,7 +300,7 @@ impl Lane {
         match (failed, reflection.failed) {
             (Some(failed), _) => Err(Error::Apply(failed)),
             (None, Some(object)) => Err(Error::Reflect(object)),
-            (None, None) => Ok(Action::AwaitChange),
+            (None, None) => Ok(()),
         }
     }
 

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 
 use super::lane::Lane;
 use crate::members::Member;
+use crate::propagation::metrics::{Sent, Tally};
 use crate::propagation::templates::{self, Kinds};
 use crate::propagation::works::{Load, ManifestHead, WorkView};
 
@@ -143,6 +144,7 @@ impl Records {
 /// The objects of one resource that carry our mark.
 struct Followed {
     gvr: Arc<Gvr>,
+    tally: Arc<Tally>,
     informer: Arc<Informer>,
     /// Set once the cache can be trusted, or was waited for long enough.
     open: AtomicBool,
@@ -216,7 +218,7 @@ impl Site {
                     continue;
                 }
             };
-            let followed = self.follow(lane, &gvr);
+            let followed = self.follow(lane, &gvr, head);
             if !followed.open.load(Ordering::Acquire) {
                 followed.parked.lock().insert(key.clone());
                 if !followed.open.load(Ordering::Acquire) {
@@ -225,7 +227,7 @@ impl Site {
             }
             let parcel = Parcel { work: key, text, hash: HASHED.hash_one(&text[..]) };
             let place = (followed.gvr.clone(), head.key());
-            let delivered = self.deliver_one(lane, &place, &followed.informer, parcel).await;
+            let delivered = self.deliver_one(lane, &place, &followed, parcel).await;
             delivery.push(delivered.unwrap_or_else(|error| failed(&error, text)));
         }
         Some(delivery)
@@ -235,16 +237,17 @@ impl Site {
         &self,
         lane: &Lane,
         place: &Place,
-        informer: &Informer,
+        followed: &Followed,
         parcel: Parcel<'_>,
     ) -> Result<Delivered, Refusal> {
-        let (gvr, key) = place;
+        let ((gvr, key), informer) = (place, &followed.informer);
         let cached = informer.cache().get(key);
         let record = self.records.lock().get(gvr, key).cloned();
         if let (Some(record), Some(cached)) = (&record, &cached)
             && record.manifest == parcel.hash
             && record.version == cached.resource_version()
         {
+            followed.tally.count(Sent::Unchanged);
             return Ok(Delivered::There { object: cached.content(), wrote: false });
         }
         let api = self.api(gvr, key);
@@ -258,7 +261,9 @@ impl Site {
             if is_old { api.find(&key.name).await? } else { cached.map(|c| c.content()) };
         self.sending.lock().insert(place.clone(), Vec::new());
         let sending = Sending { site: self, place };
+        let is_new = observed.is_none();
         let delivered = self.send(lane, &api, place, &parcel, observed).await;
+        followed.tally.count(sent(is_new, &delivered));
         if sending.end() {
             lane.look(parcel.work.clone());
         }
@@ -335,6 +340,12 @@ impl Site {
         self.records.lock().remove(gvr, key);
     }
 
+    /// What is counted of a resource that is seldom sent.
+    pub(super) fn tally(&self, lane: &Lane, gvr: &Gvr, head: &ManifestHead) -> Arc<Tally> {
+        let followed = self.followed.lock().get(gvr).map(|followed| followed.tally.clone());
+        followed.unwrap_or_else(|| lane.running.traffic.tally(&lane.cluster, head))
+    }
+
     /// The object as the cache has it.
     pub(super) fn cached(&self, gvr: &Gvr, key: &ObjectKey) -> Option<Arc<Object>> {
         let followed = self.followed.lock().get(gvr).cloned()?;
@@ -360,7 +371,7 @@ impl Site {
     }
 
     /// Starts following a resource of the member, if nobody does yet.
-    fn follow(self: &Arc<Self>, lane: &Arc<Lane>, gvr: &Gvr) -> Arc<Followed> {
+    fn follow(self: &Arc<Self>, lane: &Arc<Lane>, gvr: &Gvr, head: &ManifestHead) -> Arc<Followed> {
         if let Some(followed) = self.followed.lock().get(gvr) {
             return followed.clone();
         }
@@ -370,6 +381,7 @@ impl Site {
         let gvr = Arc::new(gvr.clone());
         let followed = Arc::new(Followed {
             gvr: gvr.clone(),
+            tally: lane.running.traffic.tally(&lane.cluster, head),
             informer: informer.clone(),
             open: AtomicBool::new(informer.is_synced()),
             parked: Mutex::default(),
@@ -475,6 +487,16 @@ impl Record {
             || meta.generation != self.generation
             || is_older(&meta.resource_version, &self.version)
             || marks(meta.labels.iter(), meta.annotations.iter()) != self.marks
+    }
+}
+
+fn sent(is_new: bool, delivered: &Result<Delivered, Refusal>) -> Sent {
+    match (is_new, delivered) {
+        (true, Ok(_)) => Sent::Created,
+        (true, Err(_)) => Sent::NotCreated,
+        (false, Ok(delivered)) if delivered.wrote() => Sent::Updated,
+        (false, Ok(_)) => Sent::Unchanged,
+        (false, Err(_)) => Sent::NotUpdated,
     }
 }
 

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::members::MemberChange;
+use crate::propagation::metrics::{Durations, Traffic};
 use crate::propagation::templates::Kinds;
 use crate::propagation::works;
 use lane::Lane;
@@ -49,6 +50,8 @@ struct Running {
     kinds: Arc<Kinds>,
     events: Recorder,
     status_events: Recorder,
+    durations: Durations,
+    traffic: Traffic,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
 }
 
@@ -70,6 +73,11 @@ impl Lanes {
         }
         let clusters =
             context.informers.all(&Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL));
+        // Compat: agents do not show this.
+        let traffic = match context.options.agent_of {
+            Some(_) => Traffic::default(),
+            None => Traffic::new(&context.metrics),
+        };
         let running = Arc::new(Running {
             context: context.clone(),
             works: works::informer(context),
@@ -77,6 +85,8 @@ impl Lanes {
             kinds: Kinds::new(context),
             events: context.recorder("execution-controller"),
             status_events: context.recorder("work-status-controller"),
+            durations: Durations::of_works(&context.metrics),
+            traffic,
             lanes: Mutex::default(),
         });
         running.follow();

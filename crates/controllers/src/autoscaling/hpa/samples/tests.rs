@@ -48,7 +48,7 @@ async fn read(source: &Source, metric: Value) -> Result<Reading, String> {
     let (selector, pods) = (LabelSelector::parse("app=web").unwrap(), pods());
     let subject = Subject { namespace: "shop", selector: &selector, pods: &pods };
     let numbers = HpaNumbers::new(&Metrics::default());
-    source.read(&[metric], &subject, &numbers).await.remove(0)
+    source.read(&[metric], &subject, &numbers).await.0.remove(0)
 }
 
 fn values(reading: Result<Reading, String>) -> Vec<(String, i64)> {

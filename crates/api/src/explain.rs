@@ -75,13 +75,36 @@ impl fmt::Display for Requirement {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Scheduling {
-    /// Why a decision was due (or why none was).
+    /// Why a decision was due; empty where that is not known.
     pub trigger: String,
+    /// The decision itself is no longer known, as after a restart: this is what comes out of today's clusters, and
+    /// `outcome` says what stands where that differs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub anew: bool,
     /// Affinity groups that were tried, in order; the last one decided.
     pub attempts: Vec<AffinityAttempt>,
     pub succeeded: bool,
     /// The message of the `Scheduled` condition.
     pub outcome: String,
+}
+
+impl Scheduling {
+    fn occasion(&self) -> Option<String> {
+        let because = match self.trigger.as_str() {
+            "" => None,
+            trigger => Some(format!("scheduled because {trigger}")),
+        };
+        match (because, self.anew) {
+            (because, false) => because,
+            (Some(because), true) => {
+                Some(format!("{because}; worked out anew from today's clusters:"))
+            }
+            (None, true) => Some(
+                "the decision is no longer known; worked out anew from today's clusters:"
+                    .to_owned(),
+            ),
+        }
+    }
 }
 
 /// What one affinity group led to.
@@ -203,7 +226,7 @@ impl fmt::Display for Explanation {
         }
         lines.extend(self.required_by.iter().map(|by| format!("  required by {by}")));
         if let Some(scheduling) = &self.scheduling {
-            lines.push(format!("  scheduled because {}", scheduling.trigger));
+            lines.extend(scheduling.occasion().map(|occasion| format!("  {occasion}")));
             for attempt in &scheduling.attempts {
                 lines.extend(attempt_lines(attempt));
             }
@@ -382,6 +405,7 @@ mod tests {
             ],
             scheduling: Some(Scheduling {
                 trigger: "the number of replicas changed".into(),
+                anew: false,
                 attempts: vec![attempt],
                 succeeded: true,
                 outcome: "Binding has been scheduled successfully. Result: {m1:3, m2:2}".into(),
@@ -417,6 +441,23 @@ Deployment shop/web
         assert_eq!(whole.to_string(), expected);
         let json = serde_json::to_string(&whole).unwrap();
         assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_decision_that_is_no_longer_known_is_not_made_up() {
+        let mut told = whole();
+        let scheduling = told.scheduling.as_mut().unwrap();
+        scheduling.anew = true;
+        let line = |told: &Explanation| told.to_string().lines().nth(3).unwrap().to_owned();
+        assert_eq!(
+            line(&told),
+            "  scheduled because the number of replicas changed; worked out anew from today's clusters:"
+        );
+        told.scheduling.as_mut().unwrap().trigger.clear();
+        assert_eq!(
+            line(&told),
+            "  the decision is no longer known; worked out anew from today's clusters:"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod unknown;
 const POLICY: &str = "policy.karmada.io";
 
 use karmada_api::explain::Explanation;
+use karmada_api::work::ResourceBindingSpec;
 use karmada_api::{labels, names};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
@@ -184,8 +185,7 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
     let mut works = Vec::new();
     if let Some(binding) = &binding {
         let work_name = names::work(object.kind(), object.name(), &namespace);
-        for target in binding.list_at(&["spec", "clusters"]) {
-            let cluster = target.name_field();
+        for cluster in &targets(binding)? {
             let space = names::execution_space(cluster);
             let api = karmada
                 .client
@@ -207,15 +207,11 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
     })
 }
 
-/// The plain field `name`, which is no metadata.
-trait NameField {
-    fn name_field(&self) -> &str;
-}
-
-impl NameField for Value {
-    fn name_field(&self) -> &str {
-        self.str_at(&["name"]).unwrap_or_default()
-    }
+/// The clusters a binding sends its object to, for whatever reason.
+fn targets(binding: &Value) -> Result<Vec<String>> {
+    let spec: ResourceBindingSpec = assess::read_part(binding, "spec")?;
+    let targets = karmada_propagation::work::targets(&spec);
+    Ok(targets.into_iter().map(|target| target.name.clone()).collect())
 }
 
 #[cfg(test)]

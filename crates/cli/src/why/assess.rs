@@ -36,6 +36,8 @@ pub(crate) struct Evidence {
     pub(crate) binding: Option<Value>,
     /// What those who decided say, where they can be asked.
     pub(crate) told: Option<Explanation>,
+    /// Those who decided exist and could not be reached.
+    pub(crate) leader_is_away: bool,
     pub(crate) clusters: Vec<Value>,
     /// Per target the Work, if there is one.
     pub(crate) works: Vec<(String, Option<Value>)>,
@@ -163,6 +165,10 @@ pub(crate) fn assess(evidence: &Evidence) -> Result<Report> {
         }
     }
     report.explanation.required_by = Requirement::all_of(&spec);
+    if evidence.leader_is_away {
+        let note = "the replica that leads was not reached: worked out here from the objects alone";
+        report.notes.push(note.to_owned());
+    }
     let told = &report.explanation.deliveries;
     report.delivery = evidence
         .works
@@ -473,6 +479,7 @@ mod tests {
                     "aggregatedStatus": [{"clusterName": "m1", "health": "Healthy", "applied": true,
                         "status": {"replicas": 2, "readyReplicas": 1}}]}})),
             told: None,
+            leader_is_away: false,
             clusters: vec![cluster("m1", json!({})), cluster("m2", json!({}))],
             works: vec![(
                 "m1".to_owned(),
@@ -617,6 +624,13 @@ ConfigMap default/conf
         assert_eq!(report.waiting_for, Vec::<String>::new());
         let text = report.to_string();
         assert!(text.contains("go to every cluster by namespace sync"), "{text}");
+    }
+
+    #[test]
+    fn reasons_that_the_leader_did_not_give_say_so() {
+        let text = assess(&Evidence { leader_is_away: true, ..evidence() }).unwrap().to_string();
+        assert!(text.contains("the replica that leads was not reached"), "{text}");
+        assert!(text.contains("worked out anew from today's clusters"), "{text}");
     }
 
     #[test]

@@ -309,10 +309,13 @@ fn undelivered(cluster: &str, told: Option<&karmada_api::explain::Delivery>) -> 
 
 fn deliver(binding: &Value, cluster: &str, work: &Value) -> Delivery {
     let condition = condition(work, "Applied");
-    let answer = match condition.and_then(|condition| condition.str_at(&["status"])) {
-        Some("True") => "applied".to_owned(),
-        Some(_) => format!("NOT applied: {}", text(condition, "message")),
-        None => "not applied yet".to_owned(),
+    let is_suspended = work.bool_at(&["spec", "suspendDispatching"]) == Some(true);
+    let answer = match (condition.and_then(|it| it.str_at(&["status"])), is_suspended) {
+        (Some("True"), false) => "applied".to_owned(),
+        (Some("True"), true) => "applied before delivery was suspended".to_owned(),
+        (Some(_), _) => format!("NOT applied: {}", text(condition, "message")),
+        (None, false) => "not applied yet".to_owned(),
+        (None, true) => "not applied: delivery is suspended".to_owned(),
     };
     let items = binding.list_at(&["status", "aggregatedStatus"]);
     let item = items.iter().find(|item| item.str_at(&["clusterName"]) == Some(cluster));
@@ -375,7 +378,8 @@ fn waiting(evidence: &Evidence, binding: &Value, spec: &ResourceBindingSpec) -> 
         waiting.push("the end of its binding, which is being deleted".to_owned());
     }
     if binding.at(&["spec", "suspension", "scheduling"]) == Some(&Value::Bool(true)) {
-        waiting.push("scheduling to be resumed: the policy suspends it".to_owned());
+        let what = "scheduling to be resumed: suspension.scheduling of the binding holds it back";
+        waiting.push(what.to_owned());
     }
     let targets = work::targets(spec);
     let is_placed = spec.placement.is_some();
@@ -393,6 +397,14 @@ fn waiting(evidence: &Evidence, binding: &Value, spec: &ResourceBindingSpec) -> 
     }
     if condition(binding, "Scheduled").is_none_or(|own| text(Some(own), "status") != "True") {
         waiting.extend(super::unknown::clusters(binding, &evidence.clusters));
+    }
+    let suspended = targets.iter().filter(|target| spec.is_dispatching_suspended(&target.name));
+    let suspended: Vec<&str> = suspended.map(|target| target.name.as_str()).collect();
+    if !suspended.is_empty() {
+        waiting.push(format!(
+            "delivery to {} to be resumed: the suspension of its policy holds it back",
+            suspended.join(", ")
+        ));
     }
     for target in targets {
         let name = target.name.as_str();
@@ -624,6 +636,21 @@ ConfigMap default/conf
         assert_eq!(report.waiting_for, Vec::<String>::new());
         let text = report.to_string();
         assert!(text.contains("go to every cluster by namespace sync"), "{text}");
+    }
+
+    #[test]
+    fn delivery_that_is_suspended_is_named() {
+        let mut evidence = evidence();
+        evidence.works[0].1 = Some(json!({
+            "metadata": {"name": "w", "namespace": "karmada-es-m1"}, "spec": {"suspendDispatching": true}}));
+        let binding = evidence.binding.as_mut().unwrap();
+        binding["spec"]["suspension"] = json!({"dispatching": true});
+        let text = assess(&evidence).unwrap().to_string();
+        for part in
+            ["m1: not applied: delivery is suspended", "waiting for delivery to m1 to be resumed"]
+        {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
     }
 
     #[test]

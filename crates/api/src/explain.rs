@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::work::ResourceBindingSpec;
+
 /// The reasons behind the present placement of one object.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -15,6 +17,9 @@ pub struct Explanation {
     /// Policies that match, the winner first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyCandidate>,
+    /// Whose clusters it follows, whatever was decided about the object itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub required_by: Vec<Requirement>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -33,17 +38,73 @@ pub struct PolicyCandidate {
     pub reason: String,
 }
 
+/// A binding whose object needs this one in every cluster it goes to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requirement {
+    /// `ResourceBinding namespace/name` or `ClusterResourceBinding name`.
+    pub binding: String,
+    pub clusters: Vec<String>,
+}
+
+impl Requirement {
+    /// Reads them from an attached binding.
+    pub fn all_of(spec: &ResourceBindingSpec) -> Vec<Self> {
+        let requirement = |by: &crate::work::BindingSnapshot| Self {
+            binding: match by.namespace.as_str() {
+                "" => format!("ClusterResourceBinding {}", by.name),
+                namespace => format!("ResourceBinding {namespace}/{}", by.name),
+            },
+            clusters: by.clusters.iter().map(|target| target.name.clone()).collect(),
+        };
+        spec.required_by.iter().map(requirement).collect()
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clusters: Vec<&str> = self.clusters.iter().map(String::as_str).collect();
+        match clusters.as_slice() {
+            [] => write!(f, "{}, which has no cluster yet", self.binding),
+            some => write!(f, "{}, which goes to {}", self.binding, fold(some)),
+        }
+    }
+}
+
 /// One scheduling decision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Scheduling {
-    /// Why a decision was due (or why none was).
+    /// Why a decision was due; empty where that is not known.
     pub trigger: String,
+    /// The decision itself is no longer known, as after a restart: this is what comes out of today's clusters, and
+    /// `outcome` says what stands where that differs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub anew: bool,
     /// Affinity groups that were tried, in order; the last one decided.
     pub attempts: Vec<AffinityAttempt>,
     pub succeeded: bool,
     /// The message of the `Scheduled` condition.
     pub outcome: String,
+}
+
+impl Scheduling {
+    fn occasion(&self) -> Option<String> {
+        let because = match self.trigger.as_str() {
+            "" => None,
+            trigger => Some(format!("scheduled because {trigger}")),
+        };
+        match (because, self.anew) {
+            (because, false) => because,
+            (Some(because), true) => {
+                Some(format!("{because}; worked out anew from today's clusters:"))
+            }
+            (None, true) => Some(
+                "the decision is no longer known; worked out anew from today's clusters:"
+                    .to_owned(),
+            ),
+        }
+    }
 }
 
 /// What one affinity group led to.
@@ -163,8 +224,9 @@ impl fmt::Display for Explanation {
             let mark = if candidate.won { "claimed by" } else { "not by" };
             lines.push(format!("  {mark:<10} {}: {}", candidate.policy, candidate.reason));
         }
+        lines.extend(self.required_by.iter().map(|by| format!("  required by {by}")));
         if let Some(scheduling) = &self.scheduling {
-            lines.push(format!("  scheduled because {}", scheduling.trigger));
+            lines.extend(scheduling.occasion().map(|occasion| format!("  {occasion}")));
             for attempt in &scheduling.attempts {
                 lines.extend(attempt_lines(attempt));
             }
@@ -343,6 +405,7 @@ mod tests {
             ],
             scheduling: Some(Scheduling {
                 trigger: "the number of replicas changed".into(),
+                anew: false,
                 attempts: vec![attempt],
                 succeeded: true,
                 outcome: "Binding has been scheduled successfully. Result: {m1:3, m2:2}".into(),
@@ -378,6 +441,43 @@ Deployment shop/web
         assert_eq!(whole.to_string(), expected);
         let json = serde_json::to_string(&whole).unwrap();
         assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_decision_that_is_no_longer_known_is_not_made_up() {
+        let mut told = whole();
+        let scheduling = told.scheduling.as_mut().unwrap();
+        scheduling.anew = true;
+        let line = |told: &Explanation| told.to_string().lines().nth(3).unwrap().to_owned();
+        assert_eq!(
+            line(&told),
+            "  scheduled because the number of replicas changed; worked out anew from today's clusters:"
+        );
+        told.scheduling.as_mut().unwrap().trigger.clear();
+        assert_eq!(
+            line(&told),
+            "  the decision is no longer known; worked out anew from today's clusters:"
+        );
+    }
+
+    #[test]
+    fn a_dependency_says_who_requires_it_and_where_that_goes() {
+        let spec: ResourceBindingSpec = serde_json::from_value(serde_json::json!({
+            "resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "conf"},
+            "requiredBy": [
+                {"namespace": "shop", "name": "web-deployment", "clusters": [{"name": "m1"}, {"name": "m2"}]},
+                {"namespace": "shop", "name": "new-deployment"}]}))
+        .unwrap();
+        let required_by = Requirement::all_of(&spec);
+        let told = Explanation { required_by, ..Explanation::default() }.to_string();
+        let lines: Vec<&str> = told.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "  required by ResourceBinding shop/web-deployment, which goes to m1, m2",
+                "  required by ResourceBinding shop/new-deployment, which has no cluster yet",
+            ]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `why-not`: why an object does not run in one cluster.
 
-use karmada_api::explain::{ClusterVerdict, Explanation};
+use karmada_api::explain::{ClusterVerdict, Explanation, Requirement};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 
@@ -30,8 +30,11 @@ pub(crate) async fn run(ctx: &Context, args: Args) -> Result<()> {
 
 /// The answer in a few lines.
 fn answer(report: &Report, binding: Option<&Value>, cluster: &str) -> Vec<String> {
-    let Explanation { subject, policies, .. } = &report.explanation;
+    let Explanation { subject, policies, required_by, .. } = &report.explanation;
     let Some(binding) = binding else {
+        if let Some(note) = report.notes.first() {
+            return vec![format!("{subject}: {note}")];
+        }
         let reason = report.waiting_for.first().cloned().unwrap_or_default();
         return vec![format!("{subject} runs nowhere yet: it waits for {reason}")];
     };
@@ -39,16 +42,18 @@ fn answer(report: &Report, binding: Option<&Value>, cluster: &str) -> Vec<String
     if let Some(target) = targets.iter().find(|target| target.str_at(&["name"]) == Some(cluster)) {
         let replicas = target.i64_at(&["replicas"]).unwrap_or_default();
         let mut lines = vec![format!("{subject} is placed in {cluster} with {replicas} replicas")];
-        lines.extend(
-            report
-                .delivery
-                .iter()
-                .filter(|one| one.cluster == cluster)
-                .map(|one| format!("  there: {}", one.answer)),
-        );
+        lines.extend(there(report, cluster));
+        return lines;
+    }
+    let leads = |by: &&Requirement| by.clusters.iter().any(|one| one == cluster);
+    if let Some(by) = required_by.iter().find(leads) {
+        let mut lines =
+            vec![format!("{subject} is in {cluster}: {} requires it there", by.binding)];
+        lines.extend(there(report, cluster));
         return lines;
     }
     let mut lines = vec![format!("{subject} is not placed in {cluster}:")];
+    lines.extend(required_by.iter().map(|by| format!("  - it is required by {by}")));
     let attempts = report.explanation.scheduling.iter().flat_map(|scheduling| &scheduling.attempts);
     for attempt in attempts {
         let group = attempt
@@ -61,7 +66,14 @@ fn answer(report: &Report, binding: Option<&Value>, cluster: &str) -> Vec<String
     if let Some(winner) = policies.first() {
         lines.push(format!("  the placement is that of {}", winner.policy));
     }
+    lines.extend(report.notes.iter().map(|note| format!("  {note}")));
     lines
+}
+
+/// What the member answered.
+fn there(report: &Report, cluster: &str) -> Vec<String> {
+    let here = report.delivery.iter().filter(|one| one.cluster == cluster);
+    here.map(|one| format!("  there: {}", one.answer)).collect()
 }
 
 fn verdict_lines(verdict: Option<&ClusterVerdict>) -> Vec<String> {
@@ -116,6 +128,31 @@ mod tests {
         assert_eq!(
             answer(&report, Some(&binding), "m1"),
             ["Deployment a/b is placed in m1 with 2 replicas"]
+        );
+    }
+
+    #[test]
+    fn a_dependency_is_where_it_is_required_and_nowhere_else() {
+        let by = Requirement {
+            binding: "ResourceBinding a/web-deployment".into(),
+            clusters: vec!["m1".into()],
+        };
+        let explanation = Explanation {
+            subject: "ConfigMap a/conf".into(),
+            required_by: vec![by],
+            ..Default::default()
+        };
+        let report = Report { explanation, ..Report::default() };
+        assert_eq!(
+            answer(&report, Some(&json!({"spec": {}})), "m1"),
+            ["ConfigMap a/conf is in m1: ResourceBinding a/web-deployment requires it there"]
+        );
+        assert_eq!(
+            answer(&report, Some(&json!({"spec": {}})), "m2"),
+            [
+                "ConfigMap a/conf is not placed in m2:",
+                "  - it is required by ResourceBinding a/web-deployment, which goes to m1"
+            ]
         );
     }
 }

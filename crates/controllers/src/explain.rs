@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use karmada_api::explain::Explanation;
+use karmada_api::explain::{Explanation, Requirement};
 use karmada_api::work::ResourceBindingSpec;
 use karmada_runtime::ObjectKey;
 use parking_lot::RwLock;
@@ -38,6 +38,7 @@ impl Explainers {
         let subject = ObjectKey::new(resource.namespace.as_str(), resource.name.as_str());
         let mut explanation = Explanation {
             subject: format!("{} {subject}", resource.kind),
+            required_by: Requirement::all_of(spec),
             ..Explanation::default()
         };
         let explainers = self.0.read().clone();

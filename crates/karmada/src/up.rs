@@ -195,6 +195,16 @@ impl Controllers {
             .with_cluster_api(self.cluster_api.clone());
         registry::start(&context, &self.controllers);
         explain::serve(&self.server, &context.explainers, scheduler);
+        self.withdraw_at_end(shutdown);
+    }
+
+    /// Caches that have stopped explain nothing, and counters that have stopped count nothing.
+    fn withdraw_at_end(&self, shutdown: &Shutdown) {
+        let Self { server, gates, metrics, .. } = self.clone();
+        shutdown.at_end(move || {
+            explain::refuse(&server);
+            metrics.store(Arc::new(fresh_metrics(&gates)));
+        });
     }
 }
 

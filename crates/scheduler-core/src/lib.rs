@@ -19,7 +19,8 @@ mod tests;
 pub mod trigger;
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use karmada_api::explain::{AffinityAttempt, ClusterVerdict, Refusal, Scheduling};
 use karmada_api::policy::{Placement, SpreadFieldValue};
@@ -146,11 +147,12 @@ pub fn schedule_observed(
     observer: &dyn Observer,
 ) -> Option<Outcome> {
     let placement = subject.spec.placement.as_ref()?;
-    let cycle = Cycle { subject, placement, snapshot, estimates, config, observer };
+    let fresh = trigger::is_requested(subject);
+    let cycle = Cycle { subject, placement, snapshot, estimates, config, fresh, observer };
     Some(cycle.run(&mut None))
 }
 
-/// Decides as [`schedule`] does and says why, for whoever asks.
+/// Decides as [`schedule`] does and says why, for whoever asks. The trigger is that of the decision, if there was one.
 pub fn explain(
     subject: &Subject<'_>,
     snapshot: &Snapshot,
@@ -159,22 +161,51 @@ pub fn explain(
     trigger: Option<Trigger>,
 ) -> Option<(Outcome, Scheduling)> {
     let placement = subject.spec.placement.as_ref()?;
-    let observer = &Silent;
-    let cycle = Cycle { subject, placement, snapshot, estimates, config, observer };
-    let mut attempts = Some(Vec::new());
-    let outcome = cycle.run(&mut attempts);
-    let mut message = outcome.message();
-    if let Ok(placed) = &outcome.result {
-        message = format!("{message} Result: {}", show_targets(&placed.clusters));
-    }
-    let scheduling = Scheduling {
-        trigger: trigger
-            .map_or_else(|| "it was asked for".to_owned(), |trigger| trigger.to_string()),
-        attempts: attempts.unwrap_or_default(),
-        succeeded: outcome.result.is_ok(),
-        outcome: message,
+    let (fresh, observer) = (trigger::is_requested(subject), &Silent);
+    let cycle = Cycle { subject, placement, snapshot, estimates, config, fresh, observer };
+    Some(cycle.explain(trigger))
+}
+
+/// Says why a placement that stands came out as it did, where the decision is no longer known: replicas are divided
+/// as if there had been no history, so that the arithmetic is there to see, and the result is compared with what stands.
+pub fn explain_anew(
+    subject: &Subject<'_>,
+    snapshot: &Snapshot,
+    estimates: &Estimates,
+    config: &Config,
+) -> Option<Scheduling> {
+    let placement = subject.spec.placement.as_ref()?;
+    let (fresh, observer) = (true, &Silent);
+    let cycle = Cycle { subject, placement, snapshot, estimates, config, fresh, observer };
+    let (outcome, scheduling) = cycle.explain(None);
+    let scheduling = Scheduling { anew: true, ..scheduling };
+    Some(hold_against(scheduling, &outcome, &subject.spec.clusters))
+}
+
+/// Says what stands where something else comes out.
+pub fn hold_against(
+    scheduling: Scheduling,
+    outcome: &Outcome,
+    standing: &[TargetCluster],
+) -> Scheduling {
+    let by_name = |targets: &[TargetCluster]| -> BTreeMap<String, i32> {
+        targets.iter().map(|target| (target.name.clone(), target.replicas)).collect()
     };
-    Some((outcome, scheduling))
+    let today = match &outcome.result {
+        Ok(placed) if by_name(&placed.clusters) == by_name(standing) => return scheduling,
+        Ok(placed) => format!("would give {}", show_targets(&placed.clusters)),
+        Err(failure) => format!("would fail: {failure}"),
+    };
+    let stands = match standing {
+        [] => "Nothing is decided yet".to_owned(),
+        targets => format!("What stands is {}", show_targets(targets)),
+    };
+    Scheduling {
+        anew: true,
+        succeeded: outcome.result.is_ok() || !standing.is_empty(),
+        outcome: format!("{stands}; a decision made today {today}"),
+        ..scheduling
+    }
 }
 
 /// Targets as events show them: `{m1:2, m2:1}`.
@@ -222,9 +253,28 @@ struct Cycle<'a> {
     estimates: &'a Estimates,
     config: &'a Config,
     observer: &'a dyn Observer,
+    /// Replicas are divided as if there were none yet.
+    fresh: bool,
 }
 
 impl Cycle<'_> {
+    fn explain(&self, trigger: Option<Trigger>) -> (Outcome, Scheduling) {
+        let mut attempts = Some(Vec::new());
+        let outcome = self.run(&mut attempts);
+        let mut message = outcome.message();
+        if let Ok(placed) = &outcome.result {
+            message = format!("{message} Result: {}", show_targets(&placed.clusters));
+        }
+        let scheduling = Scheduling {
+            trigger: trigger.map(|trigger| trigger.to_string()).unwrap_or_default(),
+            anew: false,
+            attempts: attempts.unwrap_or_default(),
+            succeeded: outcome.result.is_ok(),
+            outcome: message,
+        };
+        (outcome, scheduling)
+    }
+
     /// Tries the affinity groups in order, beginning with the one in use.
     fn run(&self, trace: &mut Trace) -> Outcome {
         let terms = &self.placement.cluster_affinities;
@@ -313,9 +363,8 @@ impl Cycle<'_> {
             mark_selected(&mut trace.clusters, &selected);
         }
         let overflows = attempt.tiers.as_ref().is_some_and(|tiers| tiers.len() > 1);
-        let fresh = trigger::is_requested(self.subject);
-        let assignment =
-            Assignment { spec, placement: self.placement, fresh, overflows, counts_sets };
+        let (placement, fresh) = (self.placement, self.fresh);
+        let assignment = Assignment { spec, placement, fresh, overflows, counts_sets };
         let assigned = assignment.assign(&selected, self.config, trace);
         self.observer.ended(Step::AssignReplicas);
         assigned.map_err(|failure| failure.prefixed("failed to assign replicas: "))

@@ -14,7 +14,8 @@ use karmada_runtime::ObjectKey;
 use karmada_scheduler_core::snapshot::Snapshot;
 use karmada_scheduler_core::trigger::{self, Decision, Trigger};
 use karmada_scheduler_core::{
-    Estimates, Outcome, Peer, Peers, Subject, explain, schedule_observed,
+    Estimates, Outcome, Peer, Peers, Subject, explain, explain_anew, hold_against,
+    schedule_observed,
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -248,34 +249,45 @@ impl Scheduler {
     }
 
     /// Says why the binding is where it is: from what the last decision was made from, as far as
-    /// that is still known, else from what is known now.
+    /// that is still known, else from what is known now, and says so.
     pub(crate) fn explain<B: Binding>(
         &self,
         lane: &Lane<B>,
         key: &ObjectKey,
     ) -> Option<Scheduling> {
-        let current = self.clusters.snapshot();
-        let (binding, snapshot, trigger): (Arc<B>, Arc<Snapshot>, Option<Trigger>) =
-            match lane.decided(key) {
-                Some(decided) => {
-                    let snapshot = decided.snapshot.upgrade().unwrap_or(current);
-                    let binding = match decided.binding {
-                        Some(binding) => binding,
-                        None => {
-                            let mut binding = (*lane.latest(key)?).clone();
-                            binding.spec_mut().clusters.clear();
-                            Arc::new(binding)
-                        }
-                    };
-                    (binding, snapshot, Some(decided.trigger))
-                }
-                None => (lane.latest(key)?, current, None),
-            };
-        let peers = self.peers(&*binding);
+        let standing = lane.latest(key)?;
+        let peers = self.peers(&*standing);
+        let (now, current) = (self.clock.now().into(), self.clusters.snapshot());
         let estimates = Estimates { accurate: BTreeMap::new(), assumed: self.assumed() };
-        let subject = subject(&*binding, &peers, self.clock.now().into());
-        let explained = explain(&subject, &snapshot, &estimates, &self.config, trigger)?;
-        Some(explained.1)
+        let Some(decided) = lane.decided(key) else {
+            let subject = subject(&*standing, &peers, now);
+            return explain_anew(&subject, &current, &estimates, &self.config);
+        };
+        let (snapshot, is_gone) = match decided.snapshot.upgrade() {
+            Some(snapshot) => (snapshot, false),
+            None => (current, true),
+        };
+        let before = decided.binding.unwrap_or_else(|| {
+            let mut unplaced = (*standing).clone();
+            unplaced.spec_mut().clusters.clear();
+            Arc::new(unplaced)
+        });
+        let subject = subject(&*before, &peers, now);
+        let ask = |subject: &Subject<'_>| {
+            explain(subject, &snapshot, &estimates, &self.config, Some(decided.trigger))
+        };
+        let mut told = ask(&subject)?;
+        if let Some(again) = as_next_time(&subject, &told.0) {
+            let next = ask(&Subject { spec: &again, ..subject });
+            told = next.filter(|(outcome, _)| outcome.result.is_ok()).unwrap_or(told);
+        }
+        let (outcome, mut scheduling) = told;
+        scheduling.anew = is_gone;
+        // A failure leaves what stands as it was, which contradicts nothing.
+        match outcome.result.is_err() && !is_gone {
+            true => Some(scheduling),
+            false => Some(hold_against(scheduling, &outcome, &standing.spec().clusters)),
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! What became of a template, as a part of its description: who placed it, how its replicas are counted, what each
 //! cluster says.
 
+use karmada_api::explain::Requirement;
 use karmada_api::names;
+use karmada_api::work::ResourceBindingSpec;
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_propagation::work;
 
 use super::tabs::Text;
 use crate::context::Server;
+use crate::why::assess;
 
 /// The part about propagation; empty for what is not propagated, and in members.
 pub(super) async fn describe(server: &Server, object: &Value) -> String {
@@ -31,16 +35,24 @@ fn render(object: &Value, binding: &Value) -> String {
     if let Some(holder) = karmada_propagation::claim::holder_of(object) {
         out.field(1, "Policy", holder_text(object).unwrap_or_else(|| format!("{holder:?}")));
     }
-    let targets = binding.list_at(&["spec", "clusters"]);
-    let wanted = binding.i64_at(&["spec", "replicas"]).unwrap_or_default();
-    out.field(1, "Replicas", counting(binding, wanted, targets.len()));
+    let own = binding.list_at(&["spec", "clusters"]);
+    let spec: ResourceBindingSpec = assess::read_part(binding, "spec").unwrap_or_default();
+    for by in Requirement::all_of(&spec) {
+        out.field(1, "Required by", by.to_string());
+    }
+    let targets = work::targets(&spec);
+    // What only follows others has no replicas to be counted.
+    if spec.placement.is_some() || spec.required_by.is_empty() {
+        let wanted = binding.i64_at(&["spec", "replicas"]).unwrap_or_default();
+        out.field(1, "Replicas", counting(binding, wanted, own.len()));
+    }
     let statuses = binding.list_at(&["status", "aggregatedStatus"]);
     if !targets.is_empty() {
         out.line(1, "Cluster\tReplicas\tApplied\tHealth\tReady");
         out.line(1, "-------\t--------\t-------\t------\t-----");
     }
     for target in targets {
-        let name = target.str_at(&["name"]).unwrap_or_default();
+        let name = target.name.as_str();
         let status = statuses.iter().find(|status| status.str_at(&["clusterName"]) == Some(name));
         let applied = status.and_then(|status| status.bool_at(&["applied"])).unwrap_or_default();
         let health = status.and_then(|status| status.str_at(&["health"])).unwrap_or("Unknown");
@@ -48,8 +60,9 @@ fn render(object: &Value, binding: &Value) -> String {
         let ready = count("replicas").map_or("-".to_owned(), |replicas| {
             format!("{}/{replicas}", count("readyReplicas").unwrap_or_default())
         });
-        let share =
-            target.i64_at(&["replicas"]).map_or("-".to_owned(), |replicas| replicas.to_string());
+        let own = own.iter().find(|own| own.str_at(&["name"]) == Some(name));
+        let share = own.and_then(|own| own.i64_at(&["replicas"]));
+        let share = share.map_or("-".to_owned(), |replicas| replicas.to_string());
         out.line(1, &format!("{name}\t{share}\t{applied}\t{health}\t{ready}"));
     }
     out.align()
@@ -102,7 +115,8 @@ mod tests {
                 "propagationpolicy.karmada.io/namespace": "default", "propagationpolicy.karmada.io/name": "nginx"}}});
         let binding = json!({
             "metadata": {"name": "nginx-deployment"},
-            "spec": {"replicas": 3, "clusters": [{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 3}]},
+            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"},
+                "replicas": 3, "clusters": [{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 3}]},
             "status": {"aggregatedStatus": [
                 {"clusterName": "m1", "applied": true, "health": "Healthy", "status": {"replicas": 3, "readyReplicas": 3}}]}});
         let expected = "\
@@ -114,6 +128,28 @@ Propagation:
   -------    --------  -------  ------   -----
   m1         3         true     Healthy  3/3
   m2         3         false    Unknown  -
+";
+        assert_eq!(render(&object, &binding), expected);
+    }
+
+    #[test]
+    fn a_dependency_is_described_by_who_requires_it() {
+        let object = json!({"metadata": {"name": "conf", "namespace": "default"}});
+        let binding = json!({
+            "metadata": {"name": "conf-configmap"},
+            "spec": {
+                "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "conf"},
+                "requiredBy": [{"namespace": "default", "name": "web-deployment",
+                    "clusters": [{"name": "m1", "replicas": 3}]}]},
+            "status": {"aggregatedStatus": [
+                {"clusterName": "m1", "applied": true, "health": "Healthy"}]}});
+        let expected = "\
+Propagation:
+  Binding:      conf-configmap
+  Required by:  ResourceBinding default/web-deployment, which goes to m1
+  Cluster       Replicas  Applied  Health   Ready
+  -------       --------  -------  ------   -----
+  m1            -         true     Healthy  -
 ";
         assert_eq!(render(&object, &binding), expected);
     }

@@ -4,22 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
-use karmada_api::explain::{Explanation, Scheduling};
+use karmada_api::explain::{Explanation, Requirement, Scheduling};
 use karmada_api::meta::Kind;
 use karmada_api::policy::{
     ClusterOverridePolicy, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy,
 };
 use karmada_api::wire::Time;
 use karmada_api::work::{ResourceBindingSpec, ResourceBindingStatus};
-use karmada_api::{annotations, names};
+use karmada_api::{annotations, labels, names};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_propagation::claim;
 use karmada_propagation::overrides::{OverrideIndex, Overrides};
 use karmada_propagation::policies::{self, PolicyIndex};
 use karmada_propagation::selector::Head;
+use karmada_propagation::work;
 use karmada_scheduler_core::snapshot::{ClusterInfo, Snapshot};
-use karmada_scheduler_core::{Config, Estimates, Peers, Subject, explain};
+use karmada_scheduler_core::{Config, Estimates, Peers, Subject, explain_anew};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,8 @@ pub(crate) struct Evidence {
     pub(crate) binding: Option<Value>,
     /// What those who decided say, where they can be asked.
     pub(crate) told: Option<Explanation>,
+    /// Those who decided exist and could not be reached.
+    pub(crate) leader_is_away: bool,
     pub(crate) clusters: Vec<Value>,
     /// Per target the Work, if there is one.
     pub(crate) works: Vec<(String, Option<Value>)>,
@@ -49,6 +52,9 @@ pub(crate) struct Report {
     /// What became of it in each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) delivery: Vec<Delivery>,
+    /// What else has to be known to read this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
     /// What has to happen before all is well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) waiting_for: Vec<String>,
@@ -93,6 +99,7 @@ impl fmt::Display for Report {
             tail.truncate(TAIL / 2 - 1);
             tail.push(format!("  … and {more} more answers"));
         }
+        tail.extend(self.notes.iter().map(|note| format!("  {note}")));
         tail.extend(
             self.waiting_for.iter().take(TAIL / 2 - 1).map(|what| format!("  waiting for {what}")),
         );
@@ -141,24 +148,37 @@ pub(crate) fn assess(evidence: &Evidence) -> Result<Report> {
     };
     let Some(binding) = &evidence.binding else {
         report.explanation.policies = judge_policies(evidence)?;
-        report.waiting_for.push(no_binding(evidence, &report));
+        match never_bound(&evidence.object) {
+            Some(note) => report.notes.push(note),
+            None => report.waiting_for.push(no_binding(&report)),
+        }
         return Ok(report);
     };
+    let spec: ResourceBindingSpec = read_part(binding, "spec")?;
     match &evidence.told {
         Some(told) => report.explanation = told.clone(),
         None => {
             let clusters: Vec<Cluster> = read_all(&evidence.clusters)?;
             report.explanation.policies = judge_policies(evidence)?;
-            report.explanation.scheduling = judge_scheduling(binding, &clusters)?;
-            report.explanation.overrides = judge_overrides(evidence, binding, &clusters)?;
+            report.explanation.scheduling = judge_scheduling(binding, &spec, &clusters)?;
+            report.explanation.overrides = judge_overrides(evidence, &spec, &clusters)?;
         }
     }
+    report.explanation.required_by = Requirement::all_of(&spec);
+    if evidence.leader_is_away {
+        let note = "the replica that leads was not reached: worked out here from the objects alone";
+        report.notes.push(note.to_owned());
+    }
+    let told = &report.explanation.deliveries;
     report.delivery = evidence
         .works
         .iter()
-        .map(|(cluster, work)| deliver(binding, cluster, work.as_ref()))
+        .map(|(cluster, work)| match (work, told.iter().find(|one| one.cluster == *cluster)) {
+            (Some(work), _) => deliver(binding, cluster, work),
+            (None, told) => undelivered(cluster, told),
+        })
         .collect();
-    report.waiting_for = waiting(evidence, binding);
+    report.waiting_for = waiting(evidence, binding, &spec);
     Ok(report)
 }
 
@@ -222,14 +242,17 @@ fn keep_standing_claim(
     candidates.insert(0, winner);
 }
 
-fn judge_scheduling(binding: &Value, clusters: &[Cluster]) -> Result<Option<Scheduling>> {
-    let spec: ResourceBindingSpec = read_part(binding, "spec")?;
+fn judge_scheduling(
+    binding: &Value,
+    spec: &ResourceBindingSpec,
+    clusters: &[Cluster],
+) -> Result<Option<Scheduling>> {
     let status: ResourceBindingStatus = read_part(binding, "status")?;
     let infos =
         clusters.iter().map(|cluster| Arc::new(ClusterInfo::from_cluster(cluster))).collect();
     let peers = Peers::default();
     let subject = Subject {
-        spec: &spec,
+        spec,
         status: &status,
         generation: binding.i64_at(&["metadata", "generation"]).unwrap_or_default(),
         deleting: binding.is_being_deleted(),
@@ -237,12 +260,11 @@ fn judge_scheduling(binding: &Value, clusters: &[Cluster]) -> Result<Option<Sche
         peers: &peers,
         now: Time(jiff::Timestamp::now()),
     };
-    let explained =
-        explain(&subject, &Snapshot::new(infos), &Estimates::default(), &Config::default(), None);
-    Ok(explained.map(|(_, scheduling)| scheduling))
+    let (snapshot, estimates) = (Snapshot::new(infos), Estimates::default());
+    Ok(explain_anew(&subject, &snapshot, &estimates, &Config::default()))
 }
 
-fn read_part<T: DeserializeOwned + Default>(binding: &Value, field: &str) -> Result<T> {
+pub(crate) fn read_part<T: DeserializeOwned + Default>(binding: &Value, field: &str) -> Result<T> {
     match binding.get(field) {
         None => Ok(T::default()),
         Some(part) => karmada_apimachinery::from_value(part.clone()).map_err(|error| {
@@ -253,7 +275,7 @@ fn read_part<T: DeserializeOwned + Default>(binding: &Value, field: &str) -> Res
 
 fn judge_overrides(
     evidence: &Evidence,
-    binding: &Value,
+    spec: &ResourceBindingSpec,
     clusters: &[Cluster],
 ) -> Result<Vec<karmada_api::explain::OverrideStep>> {
     let (mut cluster_scoped, mut namespaced) = (OverrideIndex::default(), OverrideIndex::default());
@@ -265,9 +287,8 @@ fn judge_overrides(
     }
     let overrides = Overrides::find(&cluster_scoped, &namespaced, &evidence.object);
     let mut steps = Vec::new();
-    for target in binding.list_at(&["spec", "clusters"]) {
-        let name = target.str_at(&["name"]).unwrap_or_default();
-        let Some(cluster) = clusters.iter().find(|cluster| cluster.metadata.name == name) else {
+    for target in work::targets(spec) {
+        let Some(cluster) = clusters.iter().find(|one| one.metadata.name == target.name) else {
             continue;
         };
         let mut object = evidence.object.clone();
@@ -277,19 +298,24 @@ fn judge_overrides(
     Ok(steps)
 }
 
-fn deliver(binding: &Value, cluster: &str, work: Option<&Value>) -> Delivery {
-    let Some(work) = work else {
-        return Delivery {
-            cluster: cluster.to_owned(),
-            answer: "no Work yet".to_owned(),
-            ..Delivery::default()
-        };
+/// Only whoever makes the Works knows why there is none.
+fn undelivered(cluster: &str, told: Option<&karmada_api::explain::Delivery>) -> Delivery {
+    let answer = match told {
+        Some(told) if !told.message.is_empty() => format!("NOT applied: {}", told.message),
+        _ => "no Work yet".to_owned(),
     };
+    Delivery { cluster: cluster.to_owned(), answer, ..Delivery::default() }
+}
+
+fn deliver(binding: &Value, cluster: &str, work: &Value) -> Delivery {
     let condition = condition(work, "Applied");
-    let answer = match condition.and_then(|condition| condition.str_at(&["status"])) {
-        Some("True") => "applied".to_owned(),
-        Some(_) => format!("NOT applied: {}", text(condition, "message")),
-        None => "not applied yet".to_owned(),
+    let is_suspended = work.bool_at(&["spec", "suspendDispatching"]) == Some(true);
+    let answer = match (condition.and_then(|it| it.str_at(&["status"])), is_suspended) {
+        (Some("True"), false) => "applied".to_owned(),
+        (Some("True"), true) => "applied before delivery was suspended".to_owned(),
+        (Some(_), _) => format!("NOT applied: {}", text(condition, "message")),
+        (None, false) => "not applied yet".to_owned(),
+        (None, true) => "not applied: delivery is suspended".to_owned(),
     };
     let items = binding.list_at(&["status", "aggregatedStatus"]);
     let item = items.iter().find(|item| item.str_at(&["clusterName"]) == Some(cluster));
@@ -320,11 +346,25 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
         .find(|condition| condition.str_at(&["type"]) == Some(kind))
 }
 
-fn no_binding(evidence: &Evidence, report: &Report) -> String {
-    let namespace = evidence.object.namespace();
+/// Why no policy is waited for, for what goes nowhere and for what goes everywhere without one.
+fn never_bound(object: &Value) -> Option<String> {
+    let namespace = object.namespace();
     if names::is_reserved_namespace(namespace) {
-        return format!("nothing: objects of the namespace {namespace} are never propagated");
+        return Some(format!("objects of the namespace {namespace} are never propagated"));
     }
+    if (object.api_version(), object.kind()) != ("v1", "Namespace") {
+        return None;
+    }
+    if names::is_reserved_namespace(object.name()) {
+        return Some("namespaces of the system stay in the control plane".to_owned());
+    }
+    Some(match object.label(labels::SKIP_AUTO_PROPAGATION) {
+        Some("true") => format!("its label {} keeps it here", labels::SKIP_AUTO_PROPAGATION),
+        _ => "namespaces go to every cluster by namespace sync, without a policy".to_owned(),
+    })
+}
+
+fn no_binding(report: &Report) -> String {
     match report.explanation.policies.first() {
         None => "a policy: no PropagationPolicy or ClusterPropagationPolicy selects it".to_owned(),
         Some(winner) => format!("the binding that {} leads to", winner.policy),
@@ -332,15 +372,23 @@ fn no_binding(evidence: &Evidence, report: &Report) -> String {
 }
 
 /// Conditions that are not as they should be, and clusters that do not answer.
-fn waiting(evidence: &Evidence, binding: &Value) -> Vec<String> {
+fn waiting(evidence: &Evidence, binding: &Value, spec: &ResourceBindingSpec) -> Vec<String> {
     let mut waiting = Vec::new();
     if binding.is_being_deleted() {
         waiting.push("the end of its binding, which is being deleted".to_owned());
     }
     if binding.at(&["spec", "suspension", "scheduling"]) == Some(&Value::Bool(true)) {
-        waiting.push("scheduling to be resumed: the policy suspends it".to_owned());
+        let what = "scheduling to be resumed: suspension.scheduling of the binding holds it back";
+        waiting.push(what.to_owned());
     }
-    for (kind, what) in [("Scheduled", "a place"), ("FullyApplied", "all members to apply it")] {
+    let targets = work::targets(spec);
+    let is_placed = spec.placement.is_some();
+    if !is_placed && targets.is_empty() {
+        waiting.push(nobody_leads(spec));
+        return waiting;
+    }
+    let place = is_placed.then_some(("Scheduled", "a place"));
+    for (kind, what) in place.into_iter().chain([("FullyApplied", "all members to apply it")]) {
         match condition(binding, kind) {
             Some(found) if found.str_at(&["status"]) == Some("True") => {}
             Some(found) => waiting.push(format!("{what}: {}", text(Some(found), "message"))),
@@ -350,8 +398,16 @@ fn waiting(evidence: &Evidence, binding: &Value) -> Vec<String> {
     if condition(binding, "Scheduled").is_none_or(|own| text(Some(own), "status") != "True") {
         waiting.extend(super::unknown::clusters(binding, &evidence.clusters));
     }
-    for target in binding.list_at(&["spec", "clusters"]) {
-        let name = target.str_at(&["name"]).unwrap_or_default();
+    let suspended = targets.iter().filter(|target| spec.is_dispatching_suspended(&target.name));
+    let suspended: Vec<&str> = suspended.map(|target| target.name.as_str()).collect();
+    if !suspended.is_empty() {
+        waiting.push(format!(
+            "delivery to {} to be resumed: the suspension of its policy holds it back",
+            suspended.join(", ")
+        ));
+    }
+    for target in targets {
+        let name = target.name.as_str();
         let cluster = evidence.clusters.iter().find(|cluster| cluster.name() == name);
         let ready = cluster.and_then(|cluster| condition(cluster, "Ready"));
         match (cluster, ready.and_then(|ready| ready.str_at(&["status"]))) {
@@ -370,6 +426,14 @@ fn waiting(evidence: &Evidence, binding: &Value) -> Vec<String> {
             .push(format!("{} to be healthy", item.str_at(&["clusterName"]).unwrap_or_default()));
     }
     waiting
+}
+
+/// What an object without a placement of its own waits for while it has no cluster.
+fn nobody_leads(spec: &ResourceBindingSpec) -> String {
+    match Requirement::all_of(spec).first() {
+        Some(by) => format!("a place for {}, which requires it", by.binding),
+        None => "a policy, or a workload that requires it: nobody does any more".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -427,6 +491,7 @@ mod tests {
                     "aggregatedStatus": [{"clusterName": "m1", "health": "Healthy", "applied": true,
                         "status": {"replicas": 2, "readyReplicas": 1}}]}})),
             told: None,
+            leader_is_away: false,
             clusters: vec![cluster("m1", json!({})), cluster("m2", json!({}))],
             works: vec![(
                 "m1".to_owned(),
@@ -515,6 +580,98 @@ mod tests {
         let winner = &report.explanation.policies[0];
         assert_eq!((winner.policy.as_str(), winner.won), ("PropagationPolicy default/all", true));
         assert!(report.explanation.policies[1].reason.contains("claimed it before"), "{report}");
+    }
+
+    /// A ConfigMap that goes to m1 because a workload there requires it.
+    fn dependency() -> Evidence {
+        let mut evidence = evidence();
+        evidence.object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "conf", "namespace": "default"}});
+        evidence.policies.clear();
+        evidence.overrides.clear();
+        evidence.binding = Some(json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": "conf-configmap", "namespace": "default", "generation": 1},
+            "spec": {
+                "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "conf", "namespace": "default"},
+                "requiredBy": [{"namespace": "default", "name": "nginx-deployment",
+                    "clusters": [{"name": "m1", "replicas": 2}]}]},
+            "status": {"conditions": [{"type": "FullyApplied", "status": "True", "reason": "x",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
+        evidence
+    }
+
+    #[test]
+    fn a_dependency_is_where_whoever_requires_it_is() {
+        let report = assess(&dependency()).unwrap();
+        assert_eq!(
+            report.to_string(),
+            "\
+ConfigMap default/conf
+  required by ResourceBinding default/nginx-deployment, which goes to m1
+  m1: applied
+  nothing is being waited for"
+        );
+    }
+
+    #[test]
+    fn a_dependency_waits_for_a_place_of_whoever_requires_it() {
+        let mut evidence = dependency();
+        evidence.works.clear();
+        let binding = evidence.binding.as_mut().unwrap();
+        binding["spec"]["requiredBy"][0]["clusters"] = json!([]);
+        assert_eq!(
+            assess(&evidence).unwrap().waiting_for,
+            ["a place for ResourceBinding default/nginx-deployment, which requires it"]
+        );
+    }
+
+    #[test]
+    fn a_namespace_waits_for_no_policy() {
+        let mut evidence = evidence();
+        evidence.binding = None;
+        evidence.object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        let report = assess(&evidence).unwrap();
+        assert_eq!(report.waiting_for, Vec::<String>::new());
+        let text = report.to_string();
+        assert!(text.contains("go to every cluster by namespace sync"), "{text}");
+    }
+
+    #[test]
+    fn delivery_that_is_suspended_is_named() {
+        let mut evidence = evidence();
+        evidence.works[0].1 = Some(json!({
+            "metadata": {"name": "w", "namespace": "karmada-es-m1"}, "spec": {"suspendDispatching": true}}));
+        let binding = evidence.binding.as_mut().unwrap();
+        binding["spec"]["suspension"] = json!({"dispatching": true});
+        let text = assess(&evidence).unwrap().to_string();
+        for part in
+            ["m1: not applied: delivery is suspended", "waiting for delivery to m1 to be resumed"]
+        {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn reasons_that_the_leader_did_not_give_say_so() {
+        let text = assess(&Evidence { leader_is_away: true, ..evidence() }).unwrap().to_string();
+        assert!(text.contains("the replica that leads was not reached"), "{text}");
+        assert!(text.contains("worked out anew from today's clusters"), "{text}");
+    }
+
+    #[test]
+    fn a_cluster_without_a_work_says_why_there_is_none() {
+        let mut evidence = evidence();
+        evidence.works[0].1 = None;
+        let deliveries = vec![karmada_api::explain::Delivery {
+            cluster: "m1".into(),
+            message: "an override fails".into(),
+            ..Default::default()
+        }];
+        evidence.told = Some(Explanation { deliveries, ..Explanation::default() });
+        let report = assess(&evidence).unwrap();
+        assert_eq!(report.delivery[0].answer, "NOT applied: an override fails");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod unknown;
 const POLICY: &str = "policy.karmada.io";
 
 use karmada_api::explain::Explanation;
+use karmada_api::work::ResourceBindingSpec;
 use karmada_api::{labels, names};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
@@ -127,22 +128,26 @@ fn judge_claims(policy: &Value, claimed: &[String]) -> String {
     format!("ask about what {whose} has claimed:\n  {}", claimed.join("\n  "))
 }
 
-/// The reasons the control plane itself gives, if it gives any.
-async fn explanation(
-    karmada: &Server,
-    bindings: &str,
-    binding: &Value,
-) -> Result<Option<Explanation>> {
+/// The reasons the control plane itself gives.
+enum Told {
+    Reasons(Box<Explanation>),
+    /// Nobody gives any, or not to this user.
+    Nothing,
+    LeaderIsAway,
+}
+
+async fn explanation(karmada: &Server, bindings: &str, binding: &Value) -> Result<Told> {
     let namespace = Some(binding.namespace()).filter(|namespace| !namespace.is_empty());
     let gvr = Gvr::new("work.karmada.io", "v1alpha2", bindings);
     let path = karmada_client::request::path(&gvr, namespace, binding.name(), "explanation");
     match karmada.client.get_path(&path, "application/json").await {
         Ok(told) => karmada_apimachinery::from_value(told)
-            .map(Some)
+            .map(|told| Told::Reasons(Box::new(told)))
             .map_err(|error| Error::Message(format!("understand the explanation: {error}"))),
-        Err(error) if error.is_not_found() || error.is_method_not_allowed() => Ok(None),
+        Err(error) if error.is_not_found() || error.is_method_not_allowed() => Ok(Told::Nothing),
         // Whoever may read the objects but not the reasons gets those that follow from the objects.
-        Err(error) if error.is_forbidden() => Ok(None),
+        Err(error) if error.is_forbidden() => Ok(Told::Nothing),
+        Err(error) if error.api().is_some_and(|error| error.code == 503) => Ok(Told::LeaderIsAway),
         Err(error) => Err(error.into()),
     }
 }
@@ -170,7 +175,7 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
         .await?;
     let told = match &binding {
         Some(binding) => explanation(karmada, bindings, binding).await?,
-        None => None,
+        None => Told::Nothing,
     };
     let clusters: Vec<Value> = karmada
         .client
@@ -184,8 +189,7 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
     let mut works = Vec::new();
     if let Some(binding) = &binding {
         let work_name = names::work(object.kind(), object.name(), &namespace);
-        for target in binding.list_at(&["spec", "clusters"]) {
-            let cluster = target.name_field();
+        for cluster in &targets(binding)? {
             let space = names::execution_space(cluster);
             let api = karmada
                 .client
@@ -194,6 +198,11 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
             works.push((cluster.to_owned(), api.find(&work_name).await?));
         }
     }
+    let leader_is_away = matches!(told, Told::LeaderIsAway);
+    let told = match told {
+        Told::Reasons(told) => Some(*told),
+        Told::Nothing | Told::LeaderIsAway => None,
+    };
     Ok(Evidence {
         policies: in_namespace("propagationpolicies").await?,
         cluster_policies: list(POLICY, "v1alpha1", "clusterpropagationpolicies", "").await?,
@@ -201,21 +210,18 @@ async fn gather(karmada: &Server, object: Value) -> Result<Evidence> {
         cluster_overrides: list(POLICY, "v1alpha1", "clusteroverridepolicies", "").await?,
         binding,
         told,
+        leader_is_away,
         clusters,
         works,
         object,
     })
 }
 
-/// The plain field `name`, which is no metadata.
-trait NameField {
-    fn name_field(&self) -> &str;
-}
-
-impl NameField for Value {
-    fn name_field(&self) -> &str {
-        self.str_at(&["name"]).unwrap_or_default()
-    }
+/// The clusters a binding sends its object to, for whatever reason.
+fn targets(binding: &Value) -> Result<Vec<String>> {
+    let spec: ResourceBindingSpec = assess::read_part(binding, "spec")?;
+    let targets = karmada_propagation::work::targets(&spec);
+    Ok(targets.into_iter().map(|target| target.name.clone()).collect())
 }
 
 #[cfg(test)]

@@ -269,6 +269,37 @@ Deployment ns/web
     assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), explanation);
 }
 
+/// The reasons of a settled workload of five whose decision is no longer known.
+fn anew(strategy: &str, clusters: &[(&str, i32)]) -> karmada_api::explain::Scheduling {
+    let spec: ResourceBindingSpec =
+        karmada_apimachinery::from_value(binding(5, divided(strategy), clusters)).unwrap();
+    let (status, peers) = (ResourceBindingStatus::default(), Peers::default());
+    let subject = subject(&spec, &status, &peers);
+    let fleet = snapshot(&[cluster("m1", 10), cluster("m2", 10)]);
+    crate::explain_anew(&subject, &fleet, &Estimates::default(), &Config::default()).unwrap()
+}
+
+#[test]
+fn a_division_shows_its_arithmetic_after_its_decision_is_forgotten() {
+    let told = anew("aggregated", &[("m1", 5)]);
+    assert!(told.anew && told.succeeded && told.trigger.is_empty(), "{told:?}");
+    let shares = &told.attempts[0].divisions[0].shares;
+    assert_eq!((shares[0].cluster.as_str(), shares[0].total), ("m1", 5));
+    assert!(shares[0].weight > 0, "{told:?}");
+    assert_eq!(told.outcome, "Binding has been scheduled successfully. Result: {m1:5}");
+}
+
+#[test]
+fn what_stands_is_told_where_something_else_comes_out_today() {
+    let told = anew("aggregated", &[("m1", 2), ("m2", 3)]);
+    assert!(told.anew && told.succeeded, "{told:?}");
+    let (stands, today) = told.outcome.split_once("; a decision made today would give ").unwrap();
+    assert_eq!(stands, "What stands is {m1:2, m2:3}");
+    assert_ne!(today, "{m1:2, m2:3}");
+    let undecided = anew("aggregated", &[]).outcome;
+    assert!(undecided.starts_with("Nothing is decided yet; "), "{undecided}");
+}
+
 #[test]
 fn a_large_fleet_is_explained_on_one_screen() {
     let clusters: Vec<Value> = (0..300).map(|i| cluster(&format!("m{i:03}"), 10)).collect();

@@ -45,6 +45,34 @@ async fn schedules_what_is_created_with_two_writes_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scheduler_that_starts_again_explains_what_stands_and_writes_nothing() {
+    let mut plane = Plane::with_clusters(&["m1", "m2"]).await;
+    plane.create("resourcebindings", "x", divided("web", 4)).await;
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2"));
+    let (key, before) = (ObjectKey::new("x", "web"), plane.binding("web").await);
+    let known = plane.scheduler().explain(&key).unwrap();
+    assert!(!known.anew && known.trigger == "the placement changed", "{known:?}");
+
+    plane.halt().await;
+    plane.schedule().await;
+    assert_eq!(plane.binding("web").await, before);
+    let anew = plane.scheduler().explain(&key).unwrap();
+    assert!(anew.anew && anew.trigger.is_empty(), "{anew:?}");
+    assert_eq!(anew.outcome, known.outcome);
+    let shares = &anew.attempts[0].divisions[0].shares;
+    let told: Vec<_> = shares.iter().map(|share| (share.cluster.as_str(), share.total)).collect();
+    assert_eq!(told, [("m1", 2), ("m2", 2)]);
+    assert!(shares.iter().all(|share| share.weight > 0), "{shares:?}");
+
+    // What has come since is not made a part of what was decided.
+    plane.cluster("m3", json!({})).await;
+    plane.settle().await;
+    let anew = plane.scheduler().explain(&key).unwrap();
+    assert!(anew.outcome.starts_with("What stands is {m1:2, m2:2}; "), "{anew:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn cluster_scoped_bindings_are_scheduled_by_the_same_rules() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let mut binding = plain("role", json!({}));

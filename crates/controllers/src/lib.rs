@@ -23,6 +23,7 @@ pub mod cluster_api;
 pub mod context;
 pub mod explain;
 mod failover;
+mod failures;
 pub mod interpretation;
 pub mod members;
 pub mod propagation;

@@ -21,6 +21,9 @@ use crate::version;
 /// How long controllers may take to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How many retry periods fit into a renew deadline, at least: attempts are not made on the dot.
+const RETRY_SPREAD: f64 = 1.2;
+
 /// Flags of every component that works for the control plane alone.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ComponentArgs {
@@ -246,6 +249,7 @@ impl ProcessArgs {
         client: Client,
         start: impl FnOnce(Manager) + Send + 'static,
     ) -> anyhow::Result<()> {
+        let election = self.election(&component)?;
         let client = client.with_user_agent(component.name);
         let (shutdown, metrics, health) = (Shutdown::new(), Metrics::default(), Health::new());
         version::register(&metrics, &self.feature_gates);
@@ -253,7 +257,7 @@ impl ProcessArgs {
         let stop = Stop::listen()?;
         serve_health(addresses, &health, &metrics, &shutdown).await?;
         let clock = Clock::real();
-        let leading = self.lead(&component, client, clock, metrics, &shutdown, start);
+        let leading = lead(election, client, clock, metrics, &shutdown, start);
         tokio::pin!(leading);
         tokio::select! {
             () = &mut leading => {
@@ -272,18 +276,10 @@ impl ProcessArgs {
         Ok(())
     }
 
-    async fn lead(
-        &self,
-        component: &Component,
-        client: Client,
-        clock: Clock,
-        metrics: Metrics,
-        shutdown: &Shutdown,
-        start: impl FnOnce(Manager) + Send + 'static,
-    ) {
+    /// The lease to hold, unless it works without one.
+    fn election(&self, component: &Component) -> anyhow::Result<Option<LeaseConfig>> {
         if !self.leader_elect {
-            start(Manager::new(client, clock, metrics, shutdown.clone()));
-            return shutdown.triggered().await;
+            return Ok(None);
         }
         let config = LeaseConfig {
             duration: self.leader_elect_lease_duration,
@@ -295,13 +291,54 @@ impl ProcessArgs {
                 format!("{}_{}", host(), uuid::Uuid::new_v4()),
             )
         };
-        let elector = Elector::new(&client, config, clock.clone());
-        let lead = move |leading: Shutdown| async move {
-            start(Manager::new(client, clock, metrics, leading.clone()));
-            leading.triggered().await;
-        };
-        elector.run(shutdown, lead).await;
+        check_lease_times(&config)?;
+        Ok(Some(config))
     }
+}
+
+/// Leads as long as it may and works meanwhile; at once where there is no election.
+async fn lead(
+    election: Option<LeaseConfig>,
+    client: Client,
+    clock: Clock,
+    metrics: Metrics,
+    shutdown: &Shutdown,
+    start: impl FnOnce(Manager) + Send + 'static,
+) {
+    let Some(config) = election else {
+        start(Manager::new(client, clock, metrics, shutdown.clone()));
+        return shutdown.triggered().await;
+    };
+    let elector = Elector::new(&client, config, clock.clone());
+    let lead = move |leading: Shutdown| async move {
+        start(Manager::new(client, clock, metrics, leading.clone()));
+        leading.triggered().await;
+    };
+    elector.run(shutdown, lead).await;
+}
+
+/// Refuses times by which two replicas could lead at once, or one lost request would end a leader. The rules are
+/// those of client-go.
+pub(crate) fn check_lease_times(config: &LeaseConfig) -> anyhow::Result<()> {
+    let LeaseConfig { duration, renew_deadline, retry_period, .. } = config;
+    // What others wait for is written down in whole seconds.
+    let lease = Duration::from_secs(duration.as_secs());
+    anyhow::ensure!(
+        !retry_period.is_zero(),
+        "--leader-elect-retry-period is 0, which leaves no pause between attempts: set it to 2s, for example"
+    );
+    anyhow::ensure!(
+        *renew_deadline > retry_period.mul_f64(RETRY_SPREAD),
+        "--leader-elect-renew-deadline ({renew_deadline:?}) must be more than {RETRY_SPREAD} times \
+         --leader-elect-retry-period ({retry_period:?}): raise the deadline or lower the period"
+    );
+    anyhow::ensure!(
+        lease > *renew_deadline,
+        "--leader-elect-lease-duration ({lease:?}, in whole seconds) must be longer than \
+         --leader-elect-renew-deadline ({renew_deadline:?}), or another replica may lead while this one still does: \
+         raise the duration or lower the deadline"
+    );
+    Ok(())
 }
 
 /// The way to a server by a kubeconfig that a flag names, in the context given or its current one.
@@ -373,6 +410,33 @@ pub(crate) fn parse_line<A: clap::Args>(line: &str) -> Result<A, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_by_which_two_could_lead_are_refused_and_the_flags_named() {
+        let cases = [
+            ("15s 10s 2s", None),
+            ("15s 10s 8333ms", None),
+            ("15s 2s 1666ms", None),
+            ("10s 10s 2s", Some("--leader-elect-lease-duration")),
+            ("10s999ms 10s 2s", Some("--leader-elect-lease-duration")),
+            ("5s 10s 2s", Some("--leader-elect-lease-duration")),
+            ("15s 10s 10s", Some("--leader-elect-renew-deadline")),
+            ("15s 12s 10s", Some("--leader-elect-renew-deadline")),
+            ("15s 10s 0s", Some("--leader-elect-retry-period")),
+        ];
+        for (times, flag) in cases {
+            let times: Vec<Duration> = times.split(' ').map(|t| duration(t).unwrap()).collect();
+            let config = LeaseConfig {
+                duration: times[0],
+                renew_deadline: times[1],
+                retry_period: times[2],
+                ..LeaseConfig::new("ns", "lease", "me")
+            };
+            let error = check_lease_times(&config).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), flag.is_some(), "{times:?}: {error:?}");
+            assert!(flag.is_none_or(|flag| error.unwrap().starts_with(flag)), "{times:?}");
+        }
+    }
 
     #[test]
     fn addresses_are_read_as_the_original_reads_them() {

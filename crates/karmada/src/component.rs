@@ -1,6 +1,8 @@
 //! What the separate components have in common: how they reach the API server, that one of several
 //! replicas leads, where they answer for their health, and flags that change nothing here.
 
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use karmada_runtime::{
     Clock, Elector, Health, LeaseConfig, Manager, Metrics, RateLimit, Shutdown, serve,
 };
 use kube::config::Kubeconfig;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 use tracing::warn;
 
@@ -380,8 +383,8 @@ pub(crate) async fn serve_health(
 ) -> anyhow::Result<()> {
     let [first, second] = addresses;
     let second = Some(second).filter(|second| *second != first);
-    for address in [Some(first), second].into_iter().flatten().filter_map(bind_address) {
-        let listener = TcpListener::bind(&address)
+    for address in [Some(first), second].into_iter().flatten().filter(is_somewhere) {
+        let listener = listen(address)
             .await
             .with_context(|| format!("listen on {address} for health and metrics"))?;
         tracing::info!(address = %listener.local_addr()?, "serving health and metrics");
@@ -390,13 +393,35 @@ pub(crate) async fn serve_health(
     Ok(())
 }
 
-/// Where to listen; `:8080` means all addresses, `0` and nothing mean not at all.
-fn bind_address(text: &str) -> Option<String> {
-    match text {
-        "" | "0" => None,
-        port if port.starts_with(':') => Some(format!("0.0.0.0{port}")),
-        address => Some(address.to_owned()),
+/// Whether to listen at all; `0` and nothing mean not to.
+fn is_somewhere(address: &&str) -> bool {
+    !matches!(*address, "" | "0")
+}
+
+/// Listens; `:8080` means all addresses, those of IPv6 too where the machine has any.
+async fn listen(address: &str) -> io::Result<TcpListener> {
+    let Some(port) = address.strip_prefix(':') else { return TcpListener::bind(address).await };
+    let port: u16 = port
+        .parse()
+        .map_err(|_| io::Error::new(ErrorKind::InvalidInput, format!("{port:?} is no port")))?;
+    match listen_on_all(port) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        listening => listening,
     }
+}
+
+/// One socket for both families, whatever the machine does unless told.
+fn listen_on_all(port: u16) -> io::Result<TcpListener> {
+    const WAITING: i32 = 1024;
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+    socket.set_only_v6(false)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(WAITING)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Reads a line as the arguments of a component.
@@ -410,6 +435,7 @@ pub(crate) fn parse_line<A: clap::Args>(line: &str) -> Result<A, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     #[test]
     fn times_by_which_two_could_lead_are_refused_and_the_flags_named() {
@@ -439,16 +465,28 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_the_original_reads_them() {
-        let cases = [
-            (":8080", Some("0.0.0.0:8080")),
-            ("0", None),
-            ("", None),
-            ("[::1]:80", Some("[::1]:80")),
-            ("localhost:80", Some("localhost:80")),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(bind_address(text).as_deref(), expected);
+    fn an_address_of_0_turns_a_listener_off() {
+        let cases = [("0", false), ("", false), (":8080", true), ("0.0.0.0:80", true)];
+        for (address, expected) in cases {
+            assert_eq!(is_somewhere(&address), expected, "{address}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_port_alone_means_the_addresses_of_both_families() {
+        let listener = listen(":0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let loopbacks: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        // A machine may have no IPv6.
+        for loopback in loopbacks.into_iter().take(1 + usize::from(address.is_ipv6())) {
+            let reached = tokio::net::TcpStream::connect((loopback, address.port())).await;
+            assert!(reached.is_ok(), "{loopback}: {reached:?}");
+        }
+        let taken = listen(&format!(":{}", address.port())).await;
+        assert_eq!(taken.unwrap_err().kind(), ErrorKind::AddrInUse);
+        let odd = listen(":http").await.unwrap_err().to_string();
+        assert!(odd.contains("no port"), "{odd}");
+        let one = listen("127.0.0.1:0").await.unwrap();
+        assert!(one.local_addr().unwrap().is_ipv4());
     }
 }

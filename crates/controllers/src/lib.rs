@@ -13,16 +13,19 @@
 //! | `replicas_sync` | templates of autoscaled workloads ask for what the members run |
 //! | `scale_target` | replicas of autoscaled workloads are left to the members |
 //! | [`cluster_api`] | what a Cluster API has provisioned is joined |
+//! | `agent_csr_approving` | agents of Pull clusters get the certificates they may have |
 //! | [`agent`] | the same for one cluster, from inside it |
 //! | `cluster` | Clusters are true to the clusters they stand for: health, capacity, taints |
 
 pub mod agent;
+mod agent_csr_approving;
 mod autoscaling;
 mod cluster;
 pub mod cluster_api;
 pub mod context;
 pub mod explain;
 mod failover;
+mod failures;
 pub mod interpretation;
 pub mod members;
 pub mod propagation;

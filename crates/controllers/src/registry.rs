@@ -3,8 +3,8 @@
 
 use crate::context::Context;
 use crate::{
-    autoscaling, cluster, cluster_api, failover, interpretation, propagation, quota, rebalance,
-    replicas_sync, scale_target, services, status,
+    agent_csr_approving, autoscaling, cluster, cluster_api, failover, interpretation, propagation,
+    quota, rebalance, replicas_sync, scale_target, services, status,
 };
 
 /// One controller.
@@ -59,6 +59,7 @@ pub const CONTROLLERS: &[Entry] = &[
     entry("endpointSlice", true, false, services::endpoint_slice::start),
     entry("serviceImport", true, false, services::service_import::start),
     entry("workloadRebalancer", true, false, rebalance::start),
+    entry("agentcsrapproving", true, false, agent_csr_approving::start),
     entry("deploymentReplicasSyncer", false, false, replicas_sync::start),
     entry("hpaScaleTargetMarker", false, false, scale_target::start),
     Entry { on_in_agent: true, ..always("interpreter", interpretation::start) },

@@ -175,6 +175,9 @@ impl Serving {
         let advertised = args.advertise_address.unwrap_or(args.bind_address);
         let settings = args.certificates(data_dir, advertised);
         let shared = args.etcd.options().is_some();
+        if shared {
+            args.election.check()?;
+        }
         // New keys take longer than everything else, so they are made beside it.
         let own = settings.clone();
         let keys = (!shared)

@@ -1,6 +1,8 @@
 //! What the separate components have in common: how they reach the API server, that one of several
 //! replicas leads, where they answer for their health, and flags that change nothing here.
 
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use karmada_runtime::{
     Clock, Elector, Health, LeaseConfig, Manager, Metrics, RateLimit, Shutdown, serve,
 };
 use kube::config::Kubeconfig;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 use tracing::warn;
 
@@ -20,6 +23,9 @@ use crate::version;
 
 /// How long controllers may take to end.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// How many retry periods fit into a renew deadline, at least: attempts are not made on the dot.
+const RETRY_SPREAD: f64 = 1.2;
 
 /// Flags of every component that works for the control plane alone.
 #[derive(Debug, Clone, clap::Args)]
@@ -246,6 +252,7 @@ impl ProcessArgs {
         client: Client,
         start: impl FnOnce(Manager) + Send + 'static,
     ) -> anyhow::Result<()> {
+        let election = self.election(&component)?;
         let client = client.with_user_agent(component.name);
         let (shutdown, metrics, health) = (Shutdown::new(), Metrics::default(), Health::new());
         version::register(&metrics, &self.feature_gates);
@@ -253,7 +260,7 @@ impl ProcessArgs {
         let stop = Stop::listen()?;
         serve_health(addresses, &health, &metrics, &shutdown).await?;
         let clock = Clock::real();
-        let leading = self.lead(&component, client, clock, metrics, &shutdown, start);
+        let leading = lead(election, client, clock, metrics, &shutdown, start);
         tokio::pin!(leading);
         tokio::select! {
             () = &mut leading => {
@@ -272,18 +279,10 @@ impl ProcessArgs {
         Ok(())
     }
 
-    async fn lead(
-        &self,
-        component: &Component,
-        client: Client,
-        clock: Clock,
-        metrics: Metrics,
-        shutdown: &Shutdown,
-        start: impl FnOnce(Manager) + Send + 'static,
-    ) {
+    /// The lease to hold, unless it works without one.
+    fn election(&self, component: &Component) -> anyhow::Result<Option<LeaseConfig>> {
         if !self.leader_elect {
-            start(Manager::new(client, clock, metrics, shutdown.clone()));
-            return shutdown.triggered().await;
+            return Ok(None);
         }
         let config = LeaseConfig {
             duration: self.leader_elect_lease_duration,
@@ -295,13 +294,54 @@ impl ProcessArgs {
                 format!("{}_{}", host(), uuid::Uuid::new_v4()),
             )
         };
-        let elector = Elector::new(&client, config, clock.clone());
-        let lead = move |leading: Shutdown| async move {
-            start(Manager::new(client, clock, metrics, leading.clone()));
-            leading.triggered().await;
-        };
-        elector.run(shutdown, lead).await;
+        check_lease_times(&config)?;
+        Ok(Some(config))
     }
+}
+
+/// Leads as long as it may and works meanwhile; at once where there is no election.
+async fn lead(
+    election: Option<LeaseConfig>,
+    client: Client,
+    clock: Clock,
+    metrics: Metrics,
+    shutdown: &Shutdown,
+    start: impl FnOnce(Manager) + Send + 'static,
+) {
+    let Some(config) = election else {
+        start(Manager::new(client, clock, metrics, shutdown.clone()));
+        return shutdown.triggered().await;
+    };
+    let elector = Elector::new(&client, config, clock.clone());
+    let lead = move |leading: Shutdown| async move {
+        start(Manager::new(client, clock, metrics, leading.clone()));
+        leading.triggered().await;
+    };
+    elector.run(shutdown, lead).await;
+}
+
+/// Refuses times by which two replicas could lead at once, or one lost request would end a leader. The rules are
+/// those of client-go.
+pub(crate) fn check_lease_times(config: &LeaseConfig) -> anyhow::Result<()> {
+    let LeaseConfig { duration, renew_deadline, retry_period, .. } = config;
+    // What others wait for is written down in whole seconds.
+    let lease = Duration::from_secs(duration.as_secs());
+    anyhow::ensure!(
+        !retry_period.is_zero(),
+        "--leader-elect-retry-period is 0, which leaves no pause between attempts: set it to 2s, for example"
+    );
+    anyhow::ensure!(
+        *renew_deadline > retry_period.mul_f64(RETRY_SPREAD),
+        "--leader-elect-renew-deadline ({renew_deadline:?}) must be more than {RETRY_SPREAD} times \
+         --leader-elect-retry-period ({retry_period:?}): raise the deadline or lower the period"
+    );
+    anyhow::ensure!(
+        lease > *renew_deadline,
+        "--leader-elect-lease-duration ({lease:?}, in whole seconds) must be longer than \
+         --leader-elect-renew-deadline ({renew_deadline:?}), or another replica may lead while this one still does: \
+         raise the duration or lower the deadline"
+    );
+    Ok(())
 }
 
 /// The way to a server by a kubeconfig that a flag names, in the context given or its current one.
@@ -343,8 +383,8 @@ pub(crate) async fn serve_health(
 ) -> anyhow::Result<()> {
     let [first, second] = addresses;
     let second = Some(second).filter(|second| *second != first);
-    for address in [Some(first), second].into_iter().flatten().filter_map(bind_address) {
-        let listener = TcpListener::bind(&address)
+    for address in [Some(first), second].into_iter().flatten().filter(is_somewhere) {
+        let listener = listen(address)
             .await
             .with_context(|| format!("listen on {address} for health and metrics"))?;
         tracing::info!(address = %listener.local_addr()?, "serving health and metrics");
@@ -353,13 +393,35 @@ pub(crate) async fn serve_health(
     Ok(())
 }
 
-/// Where to listen; `:8080` means all addresses, `0` and nothing mean not at all.
-fn bind_address(text: &str) -> Option<String> {
-    match text {
-        "" | "0" => None,
-        port if port.starts_with(':') => Some(format!("0.0.0.0{port}")),
-        address => Some(address.to_owned()),
+/// Whether to listen at all; `0` and nothing mean not to.
+fn is_somewhere(address: &&str) -> bool {
+    !matches!(*address, "" | "0")
+}
+
+/// Listens; `:8080` means all addresses, those of IPv6 too where the machine has any.
+async fn listen(address: &str) -> io::Result<TcpListener> {
+    let Some(port) = address.strip_prefix(':') else { return TcpListener::bind(address).await };
+    let port: u16 = port
+        .parse()
+        .map_err(|_| io::Error::new(ErrorKind::InvalidInput, format!("{port:?} is no port")))?;
+    match listen_on_all(port) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        listening => listening,
     }
+}
+
+/// One socket for both families, whatever the machine does unless told.
+fn listen_on_all(port: u16) -> io::Result<TcpListener> {
+    const WAITING: i32 = 1024;
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, None)?;
+    socket.set_only_v6(false)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(WAITING)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Reads a line as the arguments of a component.
@@ -373,18 +435,58 @@ pub(crate) fn parse_line<A: clap::Args>(line: &str) -> Result<A, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     #[test]
-    fn addresses_are_read_as_the_original_reads_them() {
+    fn times_by_which_two_could_lead_are_refused_and_the_flags_named() {
         let cases = [
-            (":8080", Some("0.0.0.0:8080")),
-            ("0", None),
-            ("", None),
-            ("[::1]:80", Some("[::1]:80")),
-            ("localhost:80", Some("localhost:80")),
+            ("15s 10s 2s", None),
+            ("15s 10s 8333ms", None),
+            ("15s 2s 1666ms", None),
+            ("10s 10s 2s", Some("--leader-elect-lease-duration")),
+            ("10s999ms 10s 2s", Some("--leader-elect-lease-duration")),
+            ("5s 10s 2s", Some("--leader-elect-lease-duration")),
+            ("15s 10s 10s", Some("--leader-elect-renew-deadline")),
+            ("15s 12s 10s", Some("--leader-elect-renew-deadline")),
+            ("15s 10s 0s", Some("--leader-elect-retry-period")),
         ];
-        for (text, expected) in cases {
-            assert_eq!(bind_address(text).as_deref(), expected);
+        for (times, flag) in cases {
+            let times: Vec<Duration> = times.split(' ').map(|t| duration(t).unwrap()).collect();
+            let config = LeaseConfig {
+                duration: times[0],
+                renew_deadline: times[1],
+                retry_period: times[2],
+                ..LeaseConfig::new("ns", "lease", "me")
+            };
+            let error = check_lease_times(&config).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), flag.is_some(), "{times:?}: {error:?}");
+            assert!(flag.is_none_or(|flag| error.unwrap().starts_with(flag)), "{times:?}");
         }
+    }
+
+    #[test]
+    fn an_address_of_0_turns_a_listener_off() {
+        let cases = [("0", false), ("", false), (":8080", true), ("0.0.0.0:80", true)];
+        for (address, expected) in cases {
+            assert_eq!(is_somewhere(&address), expected, "{address}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_alone_means_the_addresses_of_both_families() {
+        let listener = listen(":0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let loopbacks: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        // A machine may have no IPv6.
+        for loopback in loopbacks.into_iter().take(1 + usize::from(address.is_ipv6())) {
+            let reached = tokio::net::TcpStream::connect((loopback, address.port())).await;
+            assert!(reached.is_ok(), "{loopback}: {reached:?}");
+        }
+        let taken = listen(&format!(":{}", address.port())).await;
+        assert_eq!(taken.unwrap_err().kind(), ErrorKind::AddrInUse);
+        let odd = listen(":http").await.unwrap_err().to_string();
+        assert!(odd.contains("no port"), "{odd}");
+        let one = listen("127.0.0.1:0").await.unwrap();
+        assert!(one.local_addr().unwrap().is_ipv4());
     }
 }

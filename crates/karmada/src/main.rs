@@ -8,6 +8,7 @@ mod autoscaler;
 mod backup;
 mod cluster_api;
 mod cluster_proxy;
+mod completion;
 mod component;
 mod control;
 mod controller_manager;
@@ -32,7 +33,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -86,6 +87,8 @@ enum Command {
     Scheduler(Box<scheduler::Args>),
     /// Prints the custom resource definitions, for use on any API server.
     Crds(crds::Args),
+    /// Prints a script by which a shell completes commands and flags.
+    Completion(completion::Args),
     /// Prints what the program is made from and which features are on.
     Version(version::Args),
     /// Serves the admission of Karmada's kinds over HTTPS, for use behind any API server.
@@ -138,6 +141,7 @@ fn run() -> anyhow::Result<()> {
             Command::ControllerManager(args) => controller_manager::run(*args).await,
             Command::Scheduler(args) => scheduler::run(*args).await,
             Command::Crds(args) => crds::run(&args),
+            Command::Completion(args) => completion::run(&args, &Cli::command()),
             Command::Version(args) => version::run(&args),
             Command::Webhook(args) => webhook::run(args).await,
         }

@@ -14,7 +14,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("karmada-webhook", "webhook"),
 ];
 
-/// The arguments to parse: those given, with the subcommand that the program's own name stands for.
+/// The arguments to parse: those given, with the subcommand that the program's own name stands for, unless it is
+/// asked about itself.
 pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.into_iter().collect();
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
@@ -22,7 +23,33 @@ pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     if let Some((_, subcommand)) = program {
         arguments.insert(1, subcommand.into());
     }
+    ask_about_itself(&mut arguments);
     arguments
+}
+
+/// Turns what every component answers beside its work, as in `karmada scheduler version`, into the words by
+/// which this program does.
+fn ask_about_itself(arguments: &mut Vec<OsString>) {
+    let [_, component, question, ..] = arguments.as_slice() else { return };
+    let program = PROGRAMS.iter().find(|(_, subcommand)| component == subcommand);
+    let Some((program, _)) = program else { return };
+    match question.to_str() {
+        Some("version") => drop(arguments.remove(1)),
+        Some("help") => {
+            arguments.truncate(2);
+            arguments.push("--help".into());
+        }
+        Some("completion") => {
+            arguments.remove(1);
+            arguments.insert(2, format!("--program={program}").into());
+        }
+        _ => {}
+    }
+}
+
+/// The subcommand that a program is, by the name it is started with.
+pub(crate) fn subcommand_of(program: &str) -> Option<&'static str> {
+    PROGRAMS.iter().find(|(name, _)| *name == program).map(|(_, subcommand)| *subcommand)
 }
 
 /// The subcommand that is the command line for users.
@@ -101,6 +128,14 @@ mod tests {
             ),
             (&["/bin/karmada-apiserver"], &["/bin/karmada-apiserver", "apiserver"]),
             (&["/bin/karmada", "webhook"], &["/bin/karmada", "webhook"]),
+            (&["karmada-agent", "version", "-o=json"], &["karmada-agent", "version", "-o=json"]),
+            (&["karmada", "scheduler", "version"], &["karmada", "version"]),
+            (&["karmada-webhook", "help", "more"], &["karmada-webhook", "webhook", "--help"]),
+            (
+                &["karmada-scheduler", "completion", "bash"],
+                &["karmada-scheduler", "completion", "--program=karmada-scheduler", "bash"],
+            ),
+            (&["karmada", "member", "version"], &["karmada", "member", "version"]),
             (&["karmada-unheard-of", "crds"], &["karmada-unheard-of", "crds"]),
             (&[], &[]),
         ];

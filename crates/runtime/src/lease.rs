@@ -9,7 +9,7 @@ use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::time::format_micro_time;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, Result};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
 use crate::{Backoff, Clock, Shutdown};
@@ -43,6 +43,11 @@ impl LeaseConfig {
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
         }
+    }
+
+    /// How long work may go on once the lease is no longer renewed: until another may take it, at the earliest.
+    fn patience(&self) -> Duration {
+        self.duration.saturating_sub(self.renew_deadline)
     }
 }
 
@@ -122,42 +127,51 @@ impl Elector {
         F: FnOnce(Shutdown) -> R,
         R: Future<Output = ()> + Send + 'static,
     {
-        tokio::select! {
+        let renewed = tokio::select! {
             biased;
-            () = self.acquire() => {}
+            renewed = self.acquire() => renewed,
             () = shutdown.triggered() => return,
-        }
+        };
         info!(lease = self.config.name, identity = self.config.identity, "leading");
         let leading = shutdown.child();
         let work = leading.spawn(lead(leading.clone()));
         tokio::select! {
             biased;
-            () = self.keep() => warn!(lease = self.config.name, "the lease was lost"),
+            () = self.keep(renewed) => warn!(lease = self.config.name, "the lease was lost"),
             () = shutdown.triggered() => {}
             _ = work => {}
         }
-        leading.finish(self.config.renew_deadline).await;
+        leading.finish(self.config.patience()).await;
+        // What goes on regardless would go on beside the next leader.
+        leading.kill();
         self.release().await;
     }
 
-    async fn acquire(&mut self) {
-        while !self.attempt().await {
+    /// Returns when the attempt began by which the lease was taken.
+    async fn acquire(&mut self) -> Instant {
+        loop {
+            let began = Instant::now();
+            if let Ok(true) = timeout_at(began + self.config.renew_deadline, self.attempt()).await {
+                return began;
+            }
             let pause = self.pauses.next_delay();
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// Renews until that has not worked for the whole deadline.
-    async fn keep(&mut self) {
-        let mut renewed = Instant::now();
+    /// Renews until that has not worked for the whole deadline, which counts from the beginning of the last
+    /// attempt that did: others may have seen its outcome long before we heard of it.
+    async fn keep(&mut self, mut renewed: Instant) {
         loop {
-            tokio::time::sleep(self.config.retry_period).await;
-            let left = (renewed + self.config.renew_deadline).duration_since(Instant::now());
-            match tokio::time::timeout(left, self.attempt()).await {
-                Ok(true) => renewed = Instant::now(),
+            let deadline = renewed + self.config.renew_deadline;
+            let next = Instant::now() + self.config.retry_period;
+            tokio::time::sleep_until(next.min(deadline)).await;
+            let began = Instant::now();
+            match timeout_at(deadline, self.attempt()).await {
+                Ok(true) => renewed = began,
                 Ok(false) if self.held_by_other() => return,
-                Ok(false) | Err(_) if left.is_zero() => return,
-                Ok(false) | Err(_) => {}
+                _ if Instant::now() >= deadline => return,
+                _ => {}
             }
         }
     }

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 
 use super::templates::{self, Kinds};
 use crate::context::Context;
+use crate::failures::Failures;
 use crate::interpretation;
 
 /// Index of bindings by the objects they depend on, as their annotation names them.
@@ -68,6 +69,7 @@ struct Ctx {
     kinds: Arc<Kinds>,
     interpreter: Arc<Interpreter>,
     events: Recorder,
+    failures: Failures,
     queue: Queue<ObjectKey>,
     /// The kinds that anything has depended on so far.
     followed: Mutex<BTreeMap<Gvk, Subscription>>,
@@ -105,6 +107,7 @@ pub(crate) fn start(context: &Context) {
         kinds: Kinds::new(context),
         interpreter: context.interpreter.clone(),
         events: context.recorder("dependencies-distributor"),
+        failures: Failures::default(),
         queue: controller.queue().clone(),
         followed: Mutex::default(),
         changed: Mutex::default(),
@@ -238,18 +241,21 @@ async fn reconcile(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
         let note = format!("Get dependencies({}) succeed.", describe(&needed));
         ctx.events.normal(&*template, event_reason::GET_DEPENDENCIES_SUCCEED, note);
     }
+    let failed = event_reason::SYNC_SCHEDULE_RESULT_TO_DEPENDENCIES_FAILED;
     match ctx.distribute(&binding, &needed).await {
         Ok(written) => {
-            if written || recorded {
+            let recovered = ctx.failures.recovered(&object, failed);
+            if written || recorded || recovered {
                 let note = "Sync schedule results to dependencies succeed.";
                 let reason = event_reason::SYNC_SCHEDULE_RESULT_TO_DEPENDENCIES_SUCCEED;
                 ctx.events.normal(&*object, reason, note);
             }
             Ok(Action::AwaitChange)
         }
+        // A lost race is retried at once and no news for anybody.
+        Err(Error::Busy) => Err(Error::Busy),
         Err(error) => {
-            let reason = event_reason::SYNC_SCHEDULE_RESULT_TO_DEPENDENCIES_FAILED;
-            ctx.events.warning(&*object, reason, error.to_string());
+            ctx.failures.warn(&ctx.events, &object, failed, &error.to_string());
             Err(error)
         }
     }
@@ -270,11 +276,14 @@ impl Ctx {
             interpretation::ask(&self.interpreter, operation, &value, |interpreter, template| {
                 interpreter.interpret_dependency(template)
             });
+        let failed = event_reason::GET_DEPENDENCIES_FAILED;
         match found.await {
-            Ok(found) => Ok(Some(dependencies::normalise(found))),
+            Ok(found) => {
+                self.failures.recovered(template, failed);
+                Ok(Some(dependencies::normalise(found)))
+            }
             Err(error) => {
-                let reason = event_reason::GET_DEPENDENCIES_FAILED;
-                self.events.warning(template, reason, error.to_string());
+                self.failures.warn(&self.events, template, failed, &error.to_string());
                 Err(Error::Interpret(error))
             }
         }

@@ -21,6 +21,7 @@ use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Priority, Queu
 use parking_lot::Mutex;
 
 use crate::context::Context;
+use crate::failures::Failures;
 use crate::propagation::templates::{self, Kinds};
 use crate::propagation::works;
 
@@ -58,6 +59,7 @@ struct Ctx {
     kinds: Arc<Kinds>,
     interpreter: Arc<Interpreter>,
     events: Recorder,
+    failures: Failures,
     placer: Option<Arc<dyn Placer>>,
     /// Bindings whose template changed: they are spoken about even if no Work has reported.
     asked: Mutex<HashSet<ObjectKey>>,
@@ -114,6 +116,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
         kinds: Kinds::new(context),
         interpreter: context.interpreter.clone(),
         events: context.recorder(name),
+        failures: Failures::default(),
         placer: context.placer.clone(),
         asked: Mutex::default(),
         memory: Mutex::default(),
@@ -162,6 +165,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
         }
     }
     ctx.update_template(&object, &*binding, &status).await?;
+    ctx.failures.recovered(&object, event_reason::AGGREGATE_STATUS_FAILED);
     if let Some(version) = version {
         ctx.memory.lock().written.insert(key, version);
     }
@@ -309,7 +313,7 @@ impl Ctx {
             Err(error) => {
                 if !error.is_conflict() {
                     let reason = event_reason::AGGREGATE_STATUS_FAILED;
-                    self.events.warning(object, reason, error.to_string());
+                    self.failures.warn(&self.events, object, reason, &error.to_string());
                 }
                 Err(Error::Write(error))
             }
@@ -334,17 +338,20 @@ impl Ctx {
         let Some(template) = templates::find(&self.kinds, resource).await? else { return Ok(()) };
         let whole = template.content();
         let before = whole.get("status").cloned();
+        let failed = event_reason::AGGREGATE_STATUS_FAILED;
         let aggregated = self.interpreter.aggregate_status(whole, &status.aggregated_status);
         let after = match aggregated {
             Ok(after) => after,
             Err(error) => {
-                let (reason, text) = (event_reason::AGGREGATE_STATUS_FAILED, error.to_string());
-                self.events.warning(object, reason, text.as_str());
-                self.events.warning(&*template, reason, text.as_str());
+                let text = error.to_string();
+                for about in [object, &*template] {
+                    self.failures.warn(&self.events, about, failed, &text);
+                }
                 return Err(Error::Aggregate(text));
             }
         };
         if before.as_ref() == after.get("status") {
+            self.failures.recovered(&template, failed);
             return Ok(());
         }
         let operations = json!([
@@ -354,14 +361,14 @@ impl Ctx {
         let api = self.client.api(&served.gvr).namespaced(template.namespace());
         match api.json_patch_status(template.name(), operations).await {
             Ok(_) => {
+                self.failures.recovered(&template, failed);
                 let note = "Update Resource with AggregatedStatus successfully.";
                 self.events.normal(&*template, event_reason::AGGREGATE_STATUS_SUCCEED, note);
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => {
-                let reason = event_reason::AGGREGATE_STATUS_FAILED;
-                self.events.warning(&*template, reason, error.to_string());
+                self.failures.warn(&self.events, &template, failed, &error.to_string());
                 Err(Error::WriteTemplate(error))
             }
         }

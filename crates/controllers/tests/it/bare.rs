@@ -290,6 +290,12 @@ impl Plane {
         }
     }
 
+    /// Requests as somebody else.
+    pub(crate) fn client_of(&self, user: &str, groups: &[&str]) -> Client {
+        let groups = groups.iter().copied().chain(["system:authenticated"]);
+        Client::in_process(self.server.handle().acting_as(Identity::new(user, groups)))
+    }
+
     /// Requests about a resource: `configmaps`, `deployments.apps`,
     /// `propagationpolicies.policy.karmada.io`; Karmada's kinds in the version it stores.
     pub(crate) fn api(&self, resource: &str) -> Api {

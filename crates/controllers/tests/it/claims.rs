@@ -1,8 +1,11 @@
 //! Which policy claims a template, what its binding says, and how claims come and go.
 
+use std::time::Duration;
+
 use karmada_api::{annotations, labels};
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::{Value, json};
+use karmada_client::ListOptions;
 
 use crate::bare::{Plane, Setup};
 
@@ -434,6 +437,35 @@ async fn a_policy_waits_for_the_overrides_it_depends_on() {
     let overrides = json!({"metadata": {"name": "op"}, "spec": {"overrideRules": []}});
     plane.create("overridepolicies.policy.karmada.io", "ns", overrides).await;
     plane.eventually(BINDINGS, "ns", "conf-configmap", |_| true).await;
+    plane.stop().await;
+}
+
+/// How often it was told of an object that its policy could not be applied.
+async fn failures_told(plane: &Plane, name: &str) -> i64 {
+    let events = plane.api("events").namespaced("ns");
+    let events = events.list_all(&ListOptions::default()).await.unwrap().items;
+    let events = events.iter().map(|event| event.value());
+    let failed = events.filter(|event| {
+        event["involvedObject"]["name"] == name && event["reason"] == "ApplyPolicyFailed"
+    });
+    failed.filter_map(|event| event.i64_at(&["count"])).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_goes_on_with_every_retry_is_told_once_until_it_is_over() {
+    let plane = plane().await;
+    let class = json!({"priorityClassSource": "KubePriorityClass", "priorityClassName": "nobody"});
+    let unknown = json!({"schedulePriority": class});
+    policy(&plane, "pp", spec(json!({"name": "conf"}), "m1", unknown.clone())).await;
+    config_map(&plane, "conf").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(failures_told(&plane, "conf").await, 1);
+    plane.patch(POLICIES, "ns", "pp", json!({"spec": {"schedulePriority": null}})).await;
+    plane.eventually(BINDINGS, "ns", "conf-configmap", |_| true).await;
+    plane.settle().await;
+    plane.patch(POLICIES, "ns", "pp", json!({"spec": unknown})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(failures_told(&plane, "conf").await, 2, "it is news again");
     plane.stop().await;
 }
 

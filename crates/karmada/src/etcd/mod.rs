@@ -9,7 +9,7 @@ use std::time::Duration;
 use karmada_runtime::LeaseConfig;
 use karmada_store::{EtcdOptions, TlsFiles};
 
-use crate::component::duration;
+use crate::component::{check_lease_times, duration};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "etcd")]
@@ -63,6 +63,11 @@ pub(crate) struct ElectionArgs {
 }
 
 impl ElectionArgs {
+    /// Refuses times that are not safe.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        check_lease_times(&self.lease("", "", ""))
+    }
+
     /// The lease to hold. The address tells people which replica holds it, the number tells a
     /// process from the one that was there before.
     pub(crate) fn lease(&self, namespace: &str, name: &str, address: &str) -> LeaseConfig {

@@ -35,6 +35,64 @@ async fn a_member_that_answers_with_empty_lists_loses_nothing() {
     world.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_slow_member_keeps_no_other_waiting() {
+    const EVERYWHERE: &str = "placement: {clusterAffinity: {}}";
+    const NAMES: std::ops::Range<usize> = 0..40;
+    let world = World::of(36, 3).await;
+    world.member("m1").latency(seconds(20));
+    world.advance(seconds(1)).await;
+    for number in NAMES {
+        let name = format!("c{number}");
+        world.apply(&config_map(&name, "1")).await;
+        world.apply(&config_policy(&name, EVERYWHERE)).await;
+    }
+    world.advance(seconds(5)).await;
+    for number in NAMES {
+        let name = format!("c{number}");
+        assert!(!has(&world, "m1", "configmaps", &name).await, "m1 is slow");
+        for member in ["m2", "m3"] {
+            assert!(has(&world, member, "configmaps", &name).await, "{member} waits for {name}");
+        }
+    }
+    world.member("m1").heal();
+    for number in NAMES {
+        eventually_value(&world, "m1", &format!("c{number}"), "1").await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_answers_with_errors_gets_everything_when_it_recovers_and_loses_nothing() {
+    let world = World::of(37, 2).await;
+    world.apply(&deployment("before", 1)).await;
+    world.apply(&deployment_policy("before", ALL)).await;
+    let there = async |world: &World| has(world, "m1", "deployments.apps", "before").await;
+    world.eventually("it is delivered", there).await;
+    world.member("m1").faults().error_rate(1.0);
+    world.apply(&deployment("before", 2)).await;
+    world.apply(&deployment("after", 1)).await;
+    world.apply(&deployment_policy("after", ALL)).await;
+    world.advance(seconds(300)).await;
+    let replicas = async |world: &World, member: &str, name: &str| {
+        let object = world.member(member).get("deployments.apps", "default", name).await?;
+        object.i64_at(&["spec", "replicas"])
+    };
+    assert_eq!(replicas(&world, "m2", "before").await, Some(2), "others go on");
+    assert_eq!(replicas(&world, "m2", "after").await, Some(1), "others go on");
+    assert_eq!(replicas(&world, "m1", "before").await, Some(1), "it keeps what it has");
+    assert_eq!(replicas(&world, "m1", "after").await, None);
+    world.member("m1").heal();
+    let is_whole = async |world: &World| {
+        replicas(world, "m1", "before").await == Some(2)
+            && replicas(world, "m1", "after").await == Some(1)
+    };
+    world.eventually("it has everything", is_whole).await;
+    let gone = |line: &karmada_testkit::Line| line.happening == Happening::Deleted && line.managed;
+    assert!(!world.lines().iter().any(gone), "{}", world.trace());
+    world.stop().await;
+}
+
 /// The watch of such a member goes on without telling, and ends as if nothing had happened.
 #[tokio::test(start_paused = true)]
 async fn what_happens_behind_empty_lists_is_seen_afterwards() {

@@ -170,13 +170,24 @@ async fn jobs_are_divided_by_their_completions_and_done_when_all_are() {
         job.is_some_and(|job| job["spec"]["completions"] == 2 && job["spec"]["parallelism"] == 2)
     };
     world.eventually("each has its half", there).await;
+    let is_done = async |world: &World| {
+        let job = world.get("jobs.batch", "default", "sum").await.unwrap();
+        condition(&job, "Complete").is_some_and(|(status, _)| status == "True")
+    };
+    world.eventually("it is done", is_done).await;
+    for member in ["m1", "m2"] {
+        let job = world.member(member).get("jobs.batch", "default", "sum").await.unwrap();
+        assert_eq!(job["status"]["succeeded"], 2, "{member}");
+    }
+    let job = world.get("jobs.batch", "default", "sum").await.unwrap();
+    assert_eq!(job["status"]["succeeded"], 4);
     world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_policy_schedules_or_delivers_only_when_told_to() {
+async fn a_suspended_policy_delivers_only_when_and_where_it_is_told_to() {
     let world = World::of(65, 2).await;
-    for name in ["scheduling", "dispatching", "onecluster"] {
+    for name in ["dispatching", "onecluster"] {
         world.apply(&config_map(name, "1")).await;
     }
     let waits = "suspension: {dispatching: true}";

@@ -138,6 +138,46 @@ async fn every_way_to_choose_clusters_leads_where_it_says() {
     world.stop().await;
 }
 
+const AGGREGATED: &str = "placement: {clusterAffinity: {}, replicaScheduling: \
+                          {replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}}";
+
+/// How many replicas each chosen cluster has.
+async fn shares(world: &World, binding: &str) -> Vec<i64> {
+    let placed = placed(world, binding).await;
+    let shares = placed.split_whitespace().filter_map(|share| share.split_once(':'));
+    shares.filter_map(|(_, replicas)| replicas.parse().ok()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn aggregated_division_takes_one_cluster_if_one_has_room_for_all() {
+    let world = World::of(45, 3).await;
+    world.apply(&deployment("web", 6)).await;
+    world.apply(&deployment_policy("web", AGGREGATED)).await;
+    let is_placed = async |world: &World| !shares(world, "web-deployment").await.is_empty();
+    world.eventually("it is placed", is_placed).await;
+    world.advance(seconds(20)).await;
+    assert_eq!(shares(&world, "web-deployment").await, [6]);
+    let placed = placed(&world, "web-deployment").await;
+    for member in ["m1", "m2", "m3"] {
+        let is_chosen = placed.starts_with(member);
+        assert_eq!(has(&world, member, "deployments.apps", "web").await, is_chosen, "{member}");
+    }
+    world.stop().await;
+}
+
+/// A member takes 330 pods.
+#[tokio::test(start_paused = true)]
+async fn aggregated_division_takes_no_more_clusters_than_have_room_together() {
+    let world = World::of(46, 3).await;
+    world.apply(&deployment("wide", 400)).await;
+    world.apply(&deployment_policy("wide", AGGREGATED)).await;
+    let is_placed = async |world: &World| !shares(world, "wide-deployment").await.is_empty();
+    world.eventually("it is placed", is_placed).await;
+    let shares = shares(&world, "wide-deployment").await;
+    assert_eq!((shares.len(), shares.iter().sum::<i64>()), (2, 400), "{shares:?}");
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn at_most_so_many_clusters_are_taken_by_a_spread() {
     let world = fleet(42).await;

@@ -28,6 +28,7 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::propagation::metrics::Durations;
+use crate::failures::Failures;
 use crate::propagation::templates::{self, Kinds};
 use crate::propagation::works;
 use overrides::Policies;
@@ -69,6 +70,7 @@ struct Ctx {
     events: Recorder,
     override_events: Recorder,
     durations: Durations,
+    failures: Failures,
     memory: Mutex<Memory>,
 }
 
@@ -84,8 +86,6 @@ struct Memory {
     unseen_of: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// Bindings that go on when a Work is gone.
     waiting: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// The last failure told about a binding.
-    failures: BTreeMap<ObjectKey, String>,
 }
 
 pub(crate) fn start(context: &Context) {
@@ -128,6 +128,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str, durations: &Du
         events: context.recorder(name),
         override_events: context.recorder("override-manager"),
         durations: durations.clone(),
+        failures: Failures::default(),
         memory: Mutex::default(),
     });
     let told = explain::Told::<B> { ctx: ctx.clone(), scope: PhantomData };
@@ -161,7 +162,9 @@ fn follow<B: Binding>(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey
                     feed.add(key);
                 }
             }
-            Change::Deleted(_) => own.memory.lock().forget(&key),
+            Change::Deleted(_) => {
+                own.memory.lock().fresh.remove(&key);
+            }
         }
     }));
     let (own, feed) = (ctx.clone(), queue.clone());
@@ -198,11 +201,6 @@ impl Memory {
                 }
             }
         }
-    }
-
-    fn forget(&mut self, binding: &ObjectKey) {
-        self.fresh.remove(binding);
-        self.failures.remove(binding);
     }
 }
 
@@ -324,11 +322,13 @@ impl Ctx {
                 continue;
             }
             if let Err(error) = self.delete_work(&key, work.as_deref()).await {
-                self.events.warning(object, event_reason::CLEANUP_WORK_FAILED, chain(&error));
+                let reason = event_reason::CLEANUP_WORK_FAILED;
+                self.failures.warn(&self.events, object, reason, &chain(&error));
                 return Err(error);
             }
             removed += 1;
         }
+        self.failures.recovered(object, event_reason::CLEANUP_WORK_FAILED);
         Ok(removed)
     }
 
@@ -365,7 +365,11 @@ impl Ctx {
     ) -> Report {
         let mut report = Report::default();
         let mut writes = Vec::new();
+        let failed = event_reason::APPLY_OVERRIDE_POLICY_FAILED;
         for target in targets {
+            if target.outcome.is_ok() {
+                self.failures.is_over((failed, template.uid(), &target.cluster));
+            }
             match target.outcome {
                 Ok(Outcome { change: WorkChange::Nothing, .. }) => {}
                 Ok(Outcome { change: WorkChange::BeingDeleted, .. }) => {
@@ -378,9 +382,9 @@ impl Ctx {
                     if let Some(policy) = policy {
                         let note =
                             format!("Apply {policy} for cluster({}) failed.", target.cluster);
-                        let reason = event_reason::APPLY_OVERRIDE_POLICY_FAILED;
-                        if self.memory.lock().failures.get(key) != Some(&message) {
-                            self.override_events.warning(template, reason, note);
+                        let subject = (failed, template.uid(), &target.cluster);
+                        if self.failures.is_news(subject, &message) {
+                            self.override_events.warning(template, failed, note);
                         }
                     }
                     report.failures.push(message);
@@ -394,10 +398,11 @@ impl Ctx {
         });
         let mut writes = futures::stream::iter(writes).buffer_unordered(PARALLEL_WRITES);
         while let Some((cluster, policies, written)) = writes.next().await {
-            match written {
-                Ok(()) => report.written += 1,
-                Err(error) => report.failures.push(error.to_string()),
+            if let Err(error) = written {
+                report.failures.push(error.to_string());
+                continue;
             }
+            report.written += 1;
             for policy in policies {
                 let note = format!("Apply {policy} for cluster({cluster}) succeed.");
                 let reason = event_reason::APPLY_OVERRIDE_POLICY_SUCCEED;
@@ -451,8 +456,9 @@ impl Ctx {
         removed: usize,
     ) -> Result<Action, Error> {
         let key = ObjectKey::of(object);
-        let (about, note) = ([object, template], &mut self.memory.lock());
-        let fresh = note.fresh.remove(&key);
+        let about = [object, template];
+        let fresh = self.memory.lock().fresh.remove(&key);
+        let failed = event_reason::SYNC_WORK_FAILED;
         let succeed = || {
             let (kind, reason) = (B::KIND, event_reason::SYNC_WORK_SUCCEED);
             for about in about {
@@ -466,15 +472,12 @@ impl Ctx {
                 succeed();
             }
             let message = aggregate(&report.failures);
-            if note.failures.insert(key.clone(), message.clone()).as_ref() != Some(&message) {
-                let reason = event_reason::SYNC_WORK_FAILED;
-                about
-                    .iter()
-                    .for_each(|about| self.events.warning(*about, reason, message.as_str()));
+            for about in about {
+                self.failures.warn(&self.events, about, failed, &message);
             }
             return Err(Error::Sync(message));
         }
-        let recovered = note.failures.remove(&key).is_some();
+        let recovered = about.map(|about| self.failures.recovered(about, failed)).contains(&true);
         if fresh.is_some() || recovered || report.written + removed > 0 {
             succeed();
         }

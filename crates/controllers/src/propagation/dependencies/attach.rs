@@ -40,14 +40,19 @@ impl Ctx {
                 written |= self.detach(&attached, binding).await?;
             }
         }
-        let mut failures = Vec::new();
+        let (mut failures, mut is_busy) = (Vec::new(), false);
         for dependency in needed {
             match self.attach_all(binding, dependency).await {
                 Ok(attached) => written |= attached,
+                Err(Error::Busy) => is_busy = true,
                 Err(error) => failures.push(chain(&error)),
             }
         }
-        if failures.is_empty() { Ok(written) } else { Err(Error::Several(failures.join(", "))) }
+        match failures.as_slice() {
+            [] if is_busy => Err(Error::Busy),
+            [] => Ok(written),
+            failures => Err(Error::Several(failures.join(", "))),
+        }
     }
 
     async fn attach_all(

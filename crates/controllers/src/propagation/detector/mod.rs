@@ -41,6 +41,7 @@ use self::metrics::Numbers;
 pub use self::skip::{NotAnApi, SkippedApis, SkippedNamespaces};
 use self::triggers::{TemplateId, Trigger, Triggers};
 use crate::context::Context;
+use crate::failures::Failures;
 use crate::interpretation;
 
 /// Attempts at a write that others get in the way of.
@@ -141,6 +142,7 @@ pub(crate) struct Detector {
     gates: Gates,
     interpreter: Arc<Interpreter>,
     events: Recorder,
+    failures: Failures,
     numbers: Numbers,
     skipped: SkippedNamespaces,
     kinds: Kinds,
@@ -214,6 +216,7 @@ pub fn start(context: &Context) {
         gates: context.gates.clone(),
         interpreter: context.interpreter.clone(),
         events: context.recorder("resource-detector"),
+        failures: Failures::default(),
         numbers: Numbers::new(&context.metrics),
         skipped,
         kinds: {

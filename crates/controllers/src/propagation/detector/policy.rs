@@ -131,12 +131,14 @@ impl Detector {
             let winner = capitalise(&winner);
             match &taken {
                 Ok(()) => {
+                    self.failures.recovered(&object, event_reason::PREEMPT_POLICY_FAILED);
                     let note = format!("{winner} preempted {loser} successfully");
                     self.events.normal(&*object, event_reason::PREEMPT_POLICY_SUCCEED, note);
                 }
                 Err(error) => {
                     let note = format!("{winner} failed to preempt {loser}: {}", error.told());
-                    self.events.warning(&*object, event_reason::PREEMPT_POLICY_FAILED, note);
+                    let reason = event_reason::PREEMPT_POLICY_FAILED;
+                    self.failures.warn(&self.events, &object, reason, &note);
                 }
             }
             taken?;

@@ -129,17 +129,20 @@ impl Detector {
         self.numbers.applied(began, applied.is_ok());
         let policy = PolicyName::of(policy);
         match applied {
-            Ok(false) => Ok(()),
-            Ok(true) => {
-                let reason = event_reason::APPLY_POLICY_SUCCEED;
-                self.events.normal(&**object, reason, format_args!("Apply {policy} succeed"));
+            Ok(written) => {
+                let recovered = self.failures.recovered(object, event_reason::APPLY_POLICY_FAILED);
+                if written || recovered {
+                    let reason = event_reason::APPLY_POLICY_SUCCEED;
+                    self.events.normal(&**object, reason, format_args!("Apply {policy} succeed"));
+                }
                 Ok(())
             }
             // A lost race is retried at once and no news for anybody.
             Err(Error::Busy) => Err(Error::Busy),
             Err(error) => {
                 let note = format!("Apply {policy} failed: {}", error.told());
-                self.events.warning(&**object, event_reason::APPLY_POLICY_FAILED, note);
+                let reason = event_reason::APPLY_POLICY_FAILED;
+                self.failures.warn(&self.events, object, reason, &note);
                 Err(error)
             }
         }
@@ -264,10 +267,8 @@ impl Detector {
                     interpreter.interpret_component(template)
                 })
                 .await;
-            answer.components = components.map_err(|error| {
-                self.events.warning(object, event_reason::GET_COMPONENTS_FAILED, error.to_string());
-                Error::Interpret(error)
-            })?;
+            answer.components =
+                self.answered(object, event_reason::GET_COMPONENTS_FAILED, components)?;
             return Ok((answer, Some(operation)));
         }
         let operation = Operation::InterpretReplica;
@@ -279,10 +280,7 @@ impl Detector {
                 interpreter.interpret_replica(template)
             })
             .await;
-        let replicas = replicas.map_err(|error| {
-            self.events.warning(object, event_reason::GET_REPLICAS_FAILED, error.to_string());
-            Error::Interpret(error)
-        })?;
+        let replicas = self.answered(object, event_reason::GET_REPLICAS_FAILED, replicas)?;
         (answer.replicas, answer.requirements) = (replicas.replicas, replicas.requirements);
         if self.gates.is_on(Gate::ResourceQuotaEstimate)
             && let Some(requirements) = &mut answer.requirements
@@ -291,6 +289,25 @@ impl Detector {
             requirements.namespace = template.namespace().to_owned();
         }
         Ok((answer, Some(operation)))
+    }
+
+    /// Tells of an interpreter that could not answer.
+    fn answered<T>(
+        &self,
+        object: &Object,
+        failed: &str,
+        answer: Result<T, karmada_interpreter::Error>,
+    ) -> Result<T, Error> {
+        match answer {
+            Ok(answer) => {
+                self.failures.recovered(object, failed);
+                Ok(answer)
+            }
+            Err(error) => {
+                self.failures.warn(&self.events, object, failed, &error.to_string());
+                Err(Error::Interpret(error))
+            }
+        }
     }
 
     fn schedule_priority<P: Policy>(&self, policy: &P) -> Result<Option<i32>, Error> {

@@ -16,37 +16,101 @@ use karmada_api::config::{
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt;
-use karmada_client::Object;
+use karmada_client::{Client, ListOptions, Object};
 use karmada_interpreter::webhook::{Caller, Hook};
 use karmada_interpreter::{Interpreter, Operation, Result, Source};
+use karmada_signal::Signal;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::context::Context;
 
+/// How long a resource has to be unknown to the API server until it counts as not served.
+const ABSENCE: Duration = Duration::from_secs(10);
+
+/// How long what is not there yet is given before the API server is asked about it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the interpreter is configured by, and whether all of it is known. Clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct Configuration {
+    customizations: Signal<bool>,
+    webhooks: Signal<bool>,
+}
+
+impl Configuration {
+    /// Waits until the interpreter knows everything it is configured by. Whoever asks before that would
+    /// take a kind for one that has no replicas, no dependencies and nothing to retain.
+    pub(crate) async fn known(&self) {
+        self.customizations.until(|known| *known).await;
+        self.webhooks.until(|known| *known).await;
+    }
+}
+
 /// Keeps the interpreter's knowledge equal to what is configured.
 pub(crate) fn start(context: &Context) {
-    let informer = context.informers.all(&Gvr::new(
-        ResourceInterpreterCustomization::GROUP,
-        ResourceInterpreterCustomization::VERSION,
-        ResourceInterpreterCustomization::PLURAL,
-    ));
-    let (interpreter, own) = (context.interpreter.clone(), Arc::downgrade(&informer));
-    context.keep(informer.subscribe(move |_| {
-        let Some(informer) = own.upgrade() else { return };
-        let all = read::<ResourceInterpreterCustomization>(&informer.cache().list());
+    let interpreter = context.interpreter.clone();
+    let known = &context.interpretation.customizations;
+    follow(context, known, move |all: &[Arc<ResourceInterpreterCustomization>]| {
         interpreter.set_customizations(all.iter().map(|customization| &**customization));
-    }));
-    let informer = context.informers.all(&Gvr::new(
-        ResourceInterpreterWebhookConfiguration::GROUP,
-        ResourceInterpreterWebhookConfiguration::VERSION,
-        ResourceInterpreterWebhookConfiguration::PLURAL,
-    ));
-    let (interpreter, own) = (context.interpreter.clone(), Arc::downgrade(&informer));
-    context.keep(informer.subscribe(move |_| {
-        let Some(informer) = own.upgrade() else { return };
-        let all = read::<ResourceInterpreterWebhookConfiguration>(&informer.cache().list());
+    });
+    let interpreter = context.interpreter.clone();
+    let known = &context.interpretation.webhooks;
+    follow(context, known, move |all: &[Arc<ResourceInterpreterWebhookConfiguration>]| {
         interpreter.set_webhooks(all.iter().map(|configuration| &**configuration));
-    }));
+    });
+}
+
+/// Tells all objects of a kind, once they are complete and whenever one of them changes.
+fn follow<K: Kind>(
+    context: &Context,
+    known: &Signal<bool>,
+    tell: impl Fn(&[Arc<K>]) + Send + Sync + 'static,
+) {
+    let gvr = Gvr::new(K::GROUP, K::VERSION, K::PLURAL);
+    let informer = context.informers.all(&gvr);
+    let (own, known_now, turn) = (Arc::downgrade(&informer), known.clone(), Mutex::new(()));
+    let tell = Arc::new(move || {
+        let Some(informer) = own.upgrade().filter(|informer| informer.is_synced()) else { return };
+        // One after the other, or an older state could be told last.
+        let _turn = turn.lock();
+        tell(&read::<K>(&informer.cache().list()));
+        known_now.set(true);
+    });
+    let each = tell.clone();
+    context.keep(informer.subscribe(move |_| each()));
+    let whole = tell.clone();
+    informer.after_every_list(move || whole());
+    tell();
+    let (client, known) = (context.client.clone(), known.clone());
+    context.shutdown.spawn_until(async move {
+        tokio::select! {
+            _ = known.until(|known| *known) => {}
+            () = absence(&client, &gvr) => {
+                tracing::info!(resource = %gvr, "the resource is not served, nothing is configured by it");
+                known.set(true);
+            }
+        }
+    });
+}
+
+/// Waits until the API server has said for a while that it has no such resource.
+async fn absence(client: &Client, gvr: &Gvr) {
+    let mut since = None;
+    let options = ListOptions { limit: Some(1), ..ListOptions::default() };
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match client.api(gvr).list(&options).await {
+            Err(error) if error.is_not_found() => {
+                let since = *since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= ABSENCE {
+                    return;
+                }
+            }
+            _ => since = None,
+        }
+    }
 }
 
 fn read<K: Kind>(objects: &[Arc<Object>]) -> Vec<Arc<K>> {

@@ -123,7 +123,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
     let (own, queue) = (ctx.clone(), controller.queue().clone());
     context.keep(ctx.works.subscribe(move |change| own.on_work::<B>(change, &queue)));
     let inputs = vec![ctx.bindings.clone(), ctx.works.clone()];
-    context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
+    context.start_interpreting(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
 }
 
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {

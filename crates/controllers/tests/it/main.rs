@@ -10,6 +10,7 @@ mod conflicts;
 mod delivery;
 mod dependencies;
 mod endings;
+mod interpretation;
 mod namespaces;
 mod plane;
 mod quota;

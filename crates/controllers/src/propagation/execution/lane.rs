@@ -115,11 +115,12 @@ impl Lane {
             state: Mutex::default(),
         });
         let (own, inputs) = (lane.clone(), [running.works.clone(), running.clusters.clone()]);
-        let begin = shutdown.clone();
+        let (begin, interpretation) = (shutdown.clone(), context.interpretation.clone());
         shutdown.spawn_until(async move {
             for input in inputs {
                 input.wait_synced().await;
             }
+            interpretation.known().await;
             controller.start(&begin, move |key| own.clone().pass(key));
             begin.triggered().await;
         });

@@ -21,7 +21,7 @@ use karmada_interpreter::webhook::{Caller, Hook};
 use karmada_interpreter::{Interpreter, Operation, Result, Source};
 use karmada_signal::Signal;
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -29,7 +29,7 @@ use crate::context::Context;
 /// How long a resource has to be unknown to the API server until it counts as not served.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// How long what is not there yet is given before the API server is asked about it.
+/// How often the API server is asked about a resource whose list has not come yet.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What the interpreter is configured by, and whether all of it is known. Clones are the same one.
@@ -86,6 +86,7 @@ fn follow<K: Kind>(
     let (client, known) = (context.client.clone(), known.clone());
     context.shutdown.spawn_until(async move {
         tokio::select! {
+            biased;
             _ = known.until(|known| *known) => {}
             () = absence(&client, &gvr) => {
                 tracing::info!(resource = %gvr, "the resource is not served, nothing is configured by it");
@@ -136,6 +137,9 @@ pub async fn ask<T: Send + 'static>(
     }
 }
 
+/// What a webhook said, or why it said nothing.
+type Answer = std::result::Result<ResourceInterpreterContext, String>;
+
 /// Carries questions to webhooks over HTTPS.
 pub struct WebhookCaller {
     runtime: Handle,
@@ -154,31 +158,56 @@ impl Caller for WebhookCaller {
         uuid::Uuid::new_v4().to_string()
     }
 
-    fn call(
-        &self,
-        hook: &Hook,
-        question: &ResourceInterpreterContext,
-    ) -> std::result::Result<ResourceInterpreterContext, String> {
+    fn call(&self, hook: &Hook, question: &ResourceInterpreterContext) -> Answer {
         let patience = Duration::from_secs(u64::try_from(hook.timeout_seconds()).unwrap_or(10));
         let (hook, body) = (hook.clone(), serde_json::to_vec(question));
         let body = body.map_err(|error| error.to_string())?;
-        let (sender, answer) = mpsc::channel();
-        self.runtime.spawn(async move {
+        self.wait(patience, async move {
             let asked = tokio::time::timeout(patience, send(&hook, body)).await;
-            let asked = asked.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
-            // Whoever asked may have stopped waiting.
-            drop(sender.send(asked));
-        });
-        // The call above ends in time; the rest is for a runtime too busy to notice.
-        let limit = patience + Duration::from_secs(5);
-        answer.recv_timeout(limit).unwrap_or_else(|_| Err("no answer in time".to_owned()))
+            asked.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
+        })
     }
 }
 
-async fn send(
-    hook: &Hook,
-    body: Vec<u8>,
-) -> std::result::Result<ResourceInterpreterContext, String> {
+impl WebhookCaller {
+    /// Waits for an answer on this thread. A worker of the runtime hands its other tasks to another one
+    /// first; the exchange would be among them and never come to its turn.
+    fn wait(
+        &self,
+        patience: Duration,
+        exchange: impl Future<Output = Answer> + Send + 'static,
+    ) -> Answer {
+        let here = Handle::try_current().map(|here| here.runtime_flavor());
+        if matches!(here, Ok(RuntimeFlavor::MultiThread)) {
+            return tokio::task::block_in_place(|| exchange_on(&self.runtime, patience, exchange));
+        }
+        if self.runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
+            return exchange_on(&self.runtime, patience, exchange);
+        }
+        // The one thread there is may be this one.
+        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let alone = alone.map_err(|error| error.to_string())?;
+        let exchanged = std::thread::spawn(move || alone.block_on(exchange)).join();
+        exchanged.unwrap_or_else(|_| Err("the call to the webhook broke off".to_owned()))
+    }
+}
+
+fn exchange_on(
+    runtime: &Handle,
+    patience: Duration,
+    exchange: impl Future<Output = Answer> + Send + 'static,
+) -> Answer {
+    let (sender, answer) = mpsc::channel();
+    runtime.spawn(async move {
+        // Whoever asked may have stopped waiting.
+        drop(sender.send(exchange.await));
+    });
+    // The exchange ends in time; the rest is for a runtime too busy to notice.
+    let limit = patience + Duration::from_secs(5);
+    answer.recv_timeout(limit).unwrap_or_else(|_| Err("no answer in time".to_owned()))
+}
+
+async fn send(hook: &Hook, body: Vec<u8>) -> Answer {
     let url = address(hook)?;
     let uri: http::Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();

@@ -16,3 +16,4 @@ mod plane;
 mod quota;
 mod rebalance;
 mod trouble;
+mod webhooks;

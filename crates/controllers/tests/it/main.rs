@@ -15,5 +15,6 @@ mod namespaces;
 mod plane;
 mod quota;
 mod rebalance;
+mod reports;
 mod trouble;
 mod webhooks;

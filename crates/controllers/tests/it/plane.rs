@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use karmada_admission::{self as admission, Environment};
 use karmada_api::cluster::Cluster;
 use karmada_api::config::ResourceInterpreterCustomization;
@@ -29,6 +30,7 @@ use karmada_controllers::registry;
 use karmada_member_sim::{Config as SimConfig, Nodes, Sim};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::Memory;
+use tower::Service as _;
 
 /// Puts ids on what is created, as Karmada's admission does.
 struct Hooks {
@@ -121,6 +123,10 @@ pub(crate) struct Plane {
     clock: Clock,
     server: Server,
     controllers: Option<Shutdown>,
+    /// Which controllers run, as `--controllers` has it.
+    pub(crate) list: Vec<&'static str>,
+    /// What happens right before the controllers first write the status of a Deployment.
+    pub(crate) meddling: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
 }
 
 /// The controllers under test; scheduler and detector are played by the tests.
@@ -156,7 +162,15 @@ impl Plane {
         let server = builder.admission(Arc::new(hooks)).start().await.unwrap();
         let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
         let client = Client::beside(server.handle().acting_as(admin));
-        let mut plane = Self { client, members: HashMap::new(), clock, server, controllers: None };
+        let mut plane = Self {
+            client,
+            members: HashMap::new(),
+            clock,
+            server,
+            controllers: None,
+            list: CONTROLLERS.to_vec(),
+            meddling: Arc::default(),
+        };
         plane.install().await;
         for member in members {
             plane.join(member).await;
@@ -227,13 +241,28 @@ impl Plane {
     pub(crate) fn start_controllers(&mut self) {
         let shutdown = Shutdown::new();
         let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
-        let client = Client::in_process(self.server.handle().acting_as(identity));
+        let (server, meddling) = (self.server.handle().acting_as(identity), self.meddling.clone());
+        let client = Client::in_process(tower::service_fn(
+            move |request: http::Request<kube::client::Body>| {
+                let path = request.uri().path();
+                let concerns = path.contains("/deployments/") && path.ends_with("/status");
+                let meddling = if concerns { meddling.lock().unwrap().take() } else { None };
+                let mut server = server.clone();
+                async move {
+                    if let Some(meddling) = meddling {
+                        meddling.await;
+                    }
+                    server.call(request).await
+                }
+            },
+        ));
         let manager =
             Manager::new(client, self.clock.clone(), Metrics::default(), shutdown.clone());
         let networks = self.members.iter().map(|(name, sim)| (name.clone(), sim.network()));
         let dial = InProcess { members: networks.collect() };
         let context = Context::start(manager, Arc::new(dial), Gates::default(), Options::default());
-        registry::start(&context, &CONTROLLERS.map(str::to_owned));
+        let list: Vec<String> = self.list.iter().map(|name| (*name).to_owned()).collect();
+        registry::start(&context, &list);
         self.controllers = Some(shutdown);
     }
 

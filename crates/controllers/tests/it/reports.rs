@@ -1,8 +1,9 @@
 //! What was delivered reports, whether or not anything is delivered now.
 
 use karmada_apimachinery::{Value, json};
+use karmada_client::Patch;
 
-use crate::plane::{BINDINGS, Plane, deployment, is};
+use crate::plane::{BINDINGS, Plane, deployment, eventually, is};
 
 const DEPLOYMENTS: &str = "deployments.v1.apps";
 
@@ -58,5 +59,27 @@ async fn works_report_where_nothing_is_delivered_at_all() {
     plane.settle().await;
     let copy = plane.member("m1", DEPLOYMENTS).get("web").await.unwrap();
     assert_eq!(copy["spec"]["replicas"], 3, "nothing is sent");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_write_into_the_status_of_a_template_stays() {
+    let plane = Plane::start(&["m1"]).await;
+    plane.create("namespaces", "", json!({"metadata": {"name": "ns"}})).await;
+    let template = plane.create(DEPLOYMENTS, "ns", deployment("web", 2)).await;
+    let api = plane.api(DEPLOYMENTS).namespaced("ns");
+    let others = api.clone();
+    *plane.meddling.lock().unwrap() = Some(Box::pin(async move {
+        let condition = json!({"type": "Own", "status": "True", "reason": "Own", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"});
+        let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        others.patch_subresource("web", "status", &patch, &Default::default()).await.unwrap();
+    }));
+    plane.bind(&template, json!([{"name": "m1", "replicas": 2}]), json!({"replicas": 2})).await;
+    let runs = async || api.get("web").await.unwrap()["status"]["readyReplicas"] == 2;
+    eventually("the template tells that it runs", runs).await;
+    plane.settle().await;
+    let status = api.get("web").await.unwrap()["status"].clone();
+    assert_eq!(status["conditions"][0]["type"], "Own", "{status}");
     plane.stop().await;
 }

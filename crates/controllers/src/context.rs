@@ -11,11 +11,11 @@ use karmada_api::features::{Gate, Gates};
 use karmada_api::placing::Placer;
 use karmada_api::policy::PurgeMode;
 use karmada_interpreter::Interpreter;
-use karmada_runtime::{Controller, Manager, RateLimit};
+use karmada_runtime::{Action, Controller, Informer, Manager, RateLimit};
 
 use crate::cluster_api::ClusterApi;
 use crate::explain::Explainers;
-use crate::interpretation::WebhookCaller;
+use crate::interpretation::{Configuration, WebhookCaller};
 use crate::members::{Dial, Limits, Members};
 use crate::propagation::execution::Lanes;
 use crate::services::collection::Collection;
@@ -146,6 +146,8 @@ pub struct Context {
     pub manager: Manager,
     pub members: Members,
     pub interpreter: Arc<Interpreter>,
+    /// Whether the interpreter knows all it is configured by.
+    pub(crate) interpretation: Configuration,
     pub gates: Gates,
     pub options: Arc<Options>,
     /// The lanes in which Works are delivered.
@@ -173,6 +175,7 @@ impl Context {
             manager,
             members,
             interpreter: Arc::new(interpreter),
+            interpretation: Configuration::default(),
             gates,
             options: options.into(),
             explainers: Explainers::default(),
@@ -189,6 +192,26 @@ impl Context {
         K: Clone + Eq + Hash + Display + Send + Sync + 'static,
     {
         Controller::with_limit(name, &self.metrics, self.options.rate_limit.clone())
+    }
+
+    /// Starts a controller that asks the interpreter, once everything it decides by is known, and
+    /// everything the interpreter is configured by.
+    pub(crate) fn start_interpreting<K, F, R, E>(
+        &self,
+        controller: Controller<K>,
+        inputs: Vec<Arc<Informer>>,
+        reconcile: F,
+    ) where
+        K: Clone + Eq + Hash + Display + Send + Sync + 'static,
+        F: Fn(K) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Action, E>> + Send + 'static,
+        E: std::error::Error + Send + 'static,
+    {
+        let (manager, interpretation) = (self.manager.clone(), self.interpretation.clone());
+        self.shutdown.spawn_until(async move {
+            interpretation.known().await;
+            manager.start(controller, inputs, reconcile);
+        });
     }
 
     /// Lets bindings be made with their placement, by a scheduler of this process.

@@ -93,7 +93,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str, needs_dependen
         }
     }));
     let inputs = vec![ctx.bindings.clone()];
-    context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
+    context.start_interpreting(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
 }
 
 fn behavior<B: Binding>(binding: &B) -> Option<&ApplicationFailoverBehavior> {

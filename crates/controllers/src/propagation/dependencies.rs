@@ -115,7 +115,7 @@ pub(crate) fn start(context: &Context) {
     });
     let own = ctx.clone();
     context.keep(bindings.subscribe(move |change| own.binding_changed(change)));
-    context.start(controller, vec![bindings], move |key| reconcile(key, ctx.clone()));
+    context.start_interpreting(controller, vec![bindings], move |key| reconcile(key, ctx.clone()));
 }
 
 fn gvr() -> Gvr {

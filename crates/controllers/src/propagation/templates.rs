@@ -89,6 +89,16 @@ pub(crate) async fn find(
             return Ok(cached);
         }
     }
+    find_live(kinds, reference).await
+}
+
+/// Returns the template as the API server has it now.
+pub(crate) async fn find_live(
+    kinds: &Kinds,
+    reference: &ObjectReference,
+) -> Result<Option<Arc<Object>>, Error> {
+    let gvr = kinds.gvr_of(&gvk_of(reference)).await?;
+    let key = key_of(reference);
     let api = kinds.manager.client.api(&gvr).namespaced(&key.namespace);
     let kind = || reference.kind.clone();
     let found = api.find(&key.name).await;

@@ -11,14 +11,15 @@ use karmada_api::placing::{Placer, Subject};
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, ResourceBindingStatus};
 use karmada_api::{Binding, event_reason, names};
 use karmada_apimachinery::gvk::Gvr;
-use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
+use karmada_apimachinery::{Value, json};
 use karmada_client::{Client, Object};
 use karmada_interpreter::{Interpreter, Operation};
 use karmada_propagation::status::{Aggregation, Report, WrongWork, is_fully_applied};
 use karmada_propagation::work::kept_clusters;
 use karmada_runtime::{Action, Change, Clock, Informer, ObjectKey, Priority, Queue, Recorder};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::failures::Failures;
@@ -30,6 +31,15 @@ const GATHER: Duration = Duration::from_millis(200);
 
 /// How long later changes are gathered.
 const COALESCE: Duration = Duration::from_millis(20);
+
+/// How often the status of a template is made anew because others write it at the same time.
+const ATTEMPTS: usize = 5;
+
+/// Fewer writes than this are not worth looking through for those that no longer need to be known.
+const FEW: usize = 64;
+
+/// For how long it is known at least what was written: caches are behind by much less.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Many writers share one flush of the store, so more of them are better than upstream's five.
 const WORKERS_PER_WORKER: usize = 6;
@@ -73,6 +83,37 @@ struct Memory {
     news: HashSet<ObjectKey>,
     /// The versions our writes led to, until they come back.
     written: HashMap<ObjectKey, String>,
+    templates: Templates,
+}
+
+/// The versions that our writes of the template's status led to, by binding.
+#[derive(Default)]
+struct Templates {
+    written: HashMap<ObjectKey, (u64, Instant)>,
+    /// How many of them are looked through for what is no longer needed.
+    many: usize,
+}
+
+impl Templates {
+    fn note(&mut self, binding: &ObjectKey, version: &str) {
+        let Ok(version) = version.parse() else { return };
+        if self.written.len() >= self.many.max(FEW) {
+            self.written.retain(|_, (_, at)| at.elapsed() <= REMEMBERED);
+            self.many = self.written.len() * 2;
+            self.written.shrink_to(self.many);
+        }
+        self.written.insert(binding.clone(), (version, Instant::now()));
+    }
+
+    /// Whether this is the template as it was before our last write.
+    fn is_behind(&mut self, binding: &ObjectKey, template: &Object) -> bool {
+        let Some((written, _)) = self.written.get(binding) else { return false };
+        let is_behind = template.resource_version().parse().is_ok_and(|read: u64| read < *written);
+        if !is_behind {
+            self.written.remove(binding);
+        }
+        is_behind
+    }
 }
 
 impl Memory {
@@ -95,6 +136,7 @@ impl Memory {
     fn forget(&mut self, key: &ObjectKey) {
         self.news.remove(key);
         self.written.remove(key);
+        self.templates.written.remove(key);
     }
 }
 
@@ -126,7 +168,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str) {
     let (own, queue) = (ctx.clone(), controller.queue().clone());
     context.keep(ctx.works.subscribe(move |change| own.on_work::<B>(change, &queue)));
     let inputs = vec![ctx.bindings.clone(), ctx.works.clone()];
-    context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
+    context.start_interpreting(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
 }
 
 async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, Error> {
@@ -164,8 +206,7 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
             placer.reported(Subject::of(&*binding));
         }
     }
-    ctx.update_template(&object, &*binding, &status).await?;
-    ctx.failures.recovered(&object, event_reason::AGGREGATE_STATUS_FAILED);
+    ctx.update_template(&key, &*binding, &status).await?;
     if let Some(version) = version {
         ctx.memory.lock().written.insert(key, version);
     }
@@ -322,7 +363,7 @@ impl Ctx {
 
     async fn update_template<B: Binding>(
         &self,
-        object: &Object,
+        key: &ObjectKey,
         binding: &B,
         status: &ResourceBindingStatus,
     ) -> Result<(), Error> {
@@ -335,42 +376,94 @@ impl Ctx {
         if !served.subresources.iter().any(|subresource| subresource == "status") {
             return Ok(());
         }
-        let Some(template) = templates::find(&self.kinds, resource).await? else { return Ok(()) };
+        let api = self.client.api(&served.gvr).namespaced(&resource.namespace);
+        let mut template = templates::find(&self.kinds, resource).await?;
+        let is_behind =
+            |template: &Arc<Object>| self.memory.lock().templates.is_behind(key, template);
+        if template.as_ref().is_some_and(is_behind) {
+            template = templates::find_live(&self.kinds, resource).await?;
+            if let Some(live) = &template {
+                self.memory.lock().templates.note(key, live.resource_version());
+            }
+        }
+        let mut attempts = 1;
+        while let Some(read) = template {
+            let Some(after) = self.aggregate(&read, status)? else { break };
+            // Others write conditions there too: the version makes sure that none of them is lost.
+            let operations = json!([
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": read.resource_version()},
+                {"op": "add", "path": "/status", "value": after.get("status")},
+            ]);
+            match api.json_patch_status(read.name(), operations).await {
+                Ok(written) => {
+                    self.memory.lock().templates.note(key, written.resource_version());
+                    self.failures.recovered(&read, event_reason::AGGREGATE_STATUS_FAILED);
+                    let note = "Update Resource with AggregatedStatus successfully.";
+                    self.events.normal(&*read, event_reason::AGGREGATE_STATUS_SUCCEED, note);
+                    break;
+                }
+                Err(error) if error.is_not_found() => break,
+                Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    template = templates::find_live(&self.kinds, resource).await?;
+                }
+                Err(error) => {
+                    let reason = event_reason::AGGREGATE_STATUS_FAILED;
+                    self.failures.warn(&self.events, &read, reason, &error.to_string());
+                    return Err(Error::WriteTemplate(error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The template with the status it should have; nothing if it has that already.
+    fn aggregate(
+        &self,
+        template: &Object,
+        status: &ResourceBindingStatus,
+    ) -> Result<Option<Value>, Error> {
         let whole = template.content();
         let before = whole.get("status").cloned();
         let failed = event_reason::AGGREGATE_STATUS_FAILED;
-        let aggregated = self.interpreter.aggregate_status(whole, &status.aggregated_status);
-        let after = match aggregated {
-            Ok(after) => after,
+        match self.interpreter.aggregate_status(whole, &status.aggregated_status) {
+            Ok(after) if before.as_ref() == after.get("status") => {
+                self.failures.recovered(template, failed);
+                Ok(None)
+            }
+            Ok(after) => Ok(Some(after)),
             Err(error) => {
                 let text = error.to_string();
-                for about in [object, &*template] {
-                    self.failures.warn(&self.events, about, failed, &text);
-                }
-                return Err(Error::Aggregate(text));
+                self.failures.warn(&self.events, template, failed, &text);
+                Err(Error::Aggregate(text))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_does_not_show_our_last_write_is_noticed() {
+        let template = |version: &str| {
+            let object = json!({"metadata": {"name": "web", "resourceVersion": version}});
+            Object::from_value(&object).unwrap()
         };
-        if before.as_ref() == after.get("status") {
-            self.failures.recovered(&template, failed);
-            return Ok(());
+        let (binding, other) = (ObjectKey::new("ns", "web"), ObjectKey::new("ns", "other"));
+        let mut templates = Templates::default();
+        assert!(!templates.is_behind(&binding, &template("4")), "nothing was written");
+        templates.note(&binding, "5");
+        assert!(templates.is_behind(&binding, &template("4")));
+        assert!(!templates.is_behind(&other, &template("4")));
+        assert!(!templates.is_behind(&binding, &template("5")));
+        assert!(templates.written.is_empty(), "what a cache shows need not be remembered");
+        for number in 0..FEW {
+            templates.note(&ObjectKey::new("ns", number.to_string()), "5");
         }
-        let operations = json!([
-            {"op": "test", "path": "/metadata/uid", "value": template.uid()},
-            {"op": "add", "path": "/status", "value": after.get("status")},
-        ]);
-        let api = self.client.api(&served.gvr).namespaced(template.namespace());
-        match api.json_patch_status(template.name(), operations).await {
-            Ok(_) => {
-                self.failures.recovered(&template, failed);
-                let note = "Update Resource with AggregatedStatus successfully.";
-                self.events.normal(&*template, event_reason::AGGREGATE_STATUS_SUCCEED, note);
-                Ok(())
-            }
-            Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => {
-                self.failures.warn(&self.events, &template, failed, &error.to_string());
-                Err(Error::WriteTemplate(error))
-            }
-        }
+        tokio::time::advance(REMEMBERED * 2).await;
+        templates.note(&binding, "6");
+        assert_eq!(templates.written.len(), 1);
     }
 }

@@ -28,6 +28,7 @@ use karmada_controllers::registry;
 use karmada_kube_controllers::{Account, Keys, Signing};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::Memory;
+use tower::Service as _;
 
 /// Karmada's admission, with ids that are counted instead of drawn.
 struct Hooks {
@@ -163,6 +164,10 @@ pub(crate) struct Setup {
     /// As `--controllers` has it.
     pub(crate) controllers: Vec<String>,
     pub(crate) cluster_api: Option<ClusterApi>,
+    /// Resources of Karmada that are not served at all.
+    pub(crate) unserved: &'static [&'static str],
+    /// Resources whose lists reach the controllers only after this time.
+    pub(crate) late: (&'static [&'static str], Duration),
 }
 
 impl Default for Setup {
@@ -173,6 +178,8 @@ impl Default for Setup {
             dial: Arc::new(Nowhere),
             controllers: vec!["none".to_owned()],
             cluster_api: None,
+            unserved: &[],
+            late: (&[], Duration::ZERO),
         }
     }
 }
@@ -242,7 +249,11 @@ impl Plane {
 
     async fn install(&self) {
         let definitions = self.api("customresourcedefinitions.apiextensions.k8s.io");
+        let is_unserved = |name: &str| self.setup.unserved.iter().any(|own| name.starts_with(own));
         for crd in karmada_api::crd::crds() {
+            if is_unserved(crd.object.name()) {
+                continue;
+            }
             definitions.create(&crd.object).await.unwrap();
         }
         definitions.create(&clusters_definition()).await.unwrap();
@@ -266,7 +277,7 @@ impl Plane {
         let shutdown = self.shutdown.child();
         self.metrics = Metrics::default();
         let manager = Manager::new(
-            self.client.clone(),
+            self.way_of_controllers(),
             self.clock.clone(),
             self.metrics.clone(),
             shutdown.clone(),
@@ -282,6 +293,26 @@ impl Plane {
     /// What the controllers tell of themselves at present.
     pub(crate) fn metrics(&self) -> String {
         self.metrics.encode()
+    }
+
+    /// The way of the controllers to the API server.
+    fn way_of_controllers(&self) -> Client {
+        let (names, delay) = self.setup.late;
+        if names.is_empty() {
+            return self.client.clone();
+        }
+        let admin = Identity::new("admin", ["system:masters", "system:authenticated"]);
+        let server = self.server.handle().acting_as(admin);
+        Client::in_process(tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let mut server = server.clone();
+            let is_late = names.iter().any(|name| request.uri().path().ends_with(name));
+            async move {
+                if is_late {
+                    tokio::time::sleep(delay).await;
+                }
+                server.call(request).await
+            }
+        }))
     }
 
     pub(crate) async fn stop_controllers(&mut self) {

@@ -52,6 +52,23 @@ async fn every_cluster_gets_every_namespace_but_those_of_the_system() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_leaves_is_given_no_namespace_any_more() {
+    let controllers = vec!["namespace".to_owned()];
+    let plane = Plane::with(Setup { controllers, ..Setup::default() }).await;
+    join(&plane, "m1").await;
+    join(&plane, "m2").await;
+    let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    plane.patch("clusters.cluster.karmada.io", "", "m1", held).await;
+    plane.delete("clusters.cluster.karmada.io", "", "m1").await;
+    plane.settle().await;
+    plane.namespace("late").await;
+    eventually("m2 has it", async || given(&plane, "m2").await == ["late"]).await;
+    plane.settle().await;
+    assert!(given(&plane, "m1").await.is_empty());
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_work_of_a_namespace_carries_overrides_and_goes_with_it() {
     let controllers = vec!["namespace".to_owned()];
     let plane = Plane::with(Setup { controllers, ..Setup::default() }).await;

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use karmada_admission::{self as admission, Environment};
 use karmada_api::cluster::Cluster;
 use karmada_api::config::ResourceInterpreterCustomization;
@@ -29,6 +30,7 @@ use karmada_controllers::registry;
 use karmada_member_sim::{Config as SimConfig, Nodes, Sim};
 use karmada_runtime::{Clock, Manager, Metrics, Shutdown};
 use karmada_store::Memory;
+use tower::Service as _;
 
 /// Puts ids on what is created, as Karmada's admission does.
 struct Hooks {
@@ -122,6 +124,10 @@ pub(crate) struct Plane {
     server: Server,
     controllers: Option<Shutdown>,
     metrics: Metrics,
+    /// Which controllers run, as `--controllers` has it.
+    pub(crate) list: Vec<&'static str>,
+    /// What happens right before the controllers first write the status of a Deployment.
+    pub(crate) meddling: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
 }
 
 /// The controllers under test; scheduler and detector are played by the tests.
@@ -164,6 +170,8 @@ impl Plane {
             server,
             controllers: None,
             metrics: Metrics::default(),
+            list: CONTROLLERS.to_vec(),
+            meddling: Arc::default(),
         };
         plane.install().await;
         for member in members {
@@ -235,14 +243,29 @@ impl Plane {
     pub(crate) fn start_controllers(&mut self) {
         let shutdown = Shutdown::new();
         let identity = Identity::new("system:karmada-controller-manager", ["system:masters"]);
-        let client = Client::in_process(self.server.handle().acting_as(identity));
         self.metrics = Metrics::default();
+        let (server, meddling) = (self.server.handle().acting_as(identity), self.meddling.clone());
+        let client = Client::in_process(tower::service_fn(
+            move |request: http::Request<kube::client::Body>| {
+                let path = request.uri().path();
+                let concerns = path.contains("/deployments/") && path.ends_with("/status");
+                let meddling = if concerns { meddling.lock().unwrap().take() } else { None };
+                let mut server = server.clone();
+                async move {
+                    if let Some(meddling) = meddling {
+                        meddling.await;
+                    }
+                    server.call(request).await
+                }
+            },
+        ));
         let manager =
             Manager::new(client, self.clock.clone(), self.metrics.clone(), shutdown.clone());
         let networks = self.members.iter().map(|(name, sim)| (name.clone(), sim.network()));
         let dial = InProcess { members: networks.collect() };
         let context = Context::start(manager, Arc::new(dial), Gates::default(), Options::default());
-        registry::start(&context, &CONTROLLERS.map(str::to_owned));
+        let list: Vec<String> = self.list.iter().map(|name| (*name).to_owned()).collect();
+        registry::start(&context, &list);
         self.controllers = Some(shutdown);
     }
 

@@ -420,10 +420,11 @@ fn jobs_complete_together_and_fail_at_once() {
         ("m2", json!({"failed": 1, "conditions": [{"type": "Failed", "status": "True"}]})),
     ]);
     let frozen = aggregated(job(json!({})), &failed);
+    let message = "Job executed failed in member clusters m2";
     assert_eq!(
         frozen,
-        json!({"succeeded": 1, "failed": 1, "conditions": [
-            condition("Failed", "JobFailed", "Job executed failed in member clusters m2")]})
+        json!({"succeeded": 1, "failed": 1, "startTime": early, "conditions": [
+            condition("Failed", "JobFailed", message), condition("FailureTarget", "JobFailed", message)]})
     );
     assert_eq!(aggregated(job(frozen.clone()), &running), frozen);
 
@@ -435,6 +436,43 @@ fn jobs_complete_together_and_fail_at_once() {
             condition("Complete", "Completed", "Job completed"),
             condition("SuccessCriteriaMet", "CompletionsReached", "All member clusters have met success criteria")]})
     );
+}
+
+#[test]
+fn a_finished_job_is_one_that_kubernetes_takes() {
+    let job = |status: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "status": status});
+    let types = |status: &Value| -> Vec<String> {
+        let conditions = status["conditions"].as_array().unwrap().iter();
+        conditions.map(|condition| condition["type"].as_str().unwrap().to_owned()).collect()
+    };
+    let ended = |kind: &str| json!({"conditions": [{"type": kind, "status": "True"}]});
+    // Members that tell neither when they began nor why they ended.
+    let complete = aggregated(job(json!({})), &members(&[("m1", ended("Complete"))]));
+    assert_eq!(types(&complete), ["Complete", "SuccessCriteriaMet"]);
+    assert_eq!(complete["startTime"], crate::testing::NOW);
+    assert_eq!(complete["completionTime"], crate::testing::NOW);
+    // One that failed while others still run.
+    let running = json!({"active": 2, "succeeded": 1});
+    let failed = members(&[("m1", ended("Failed")), ("m2", running.clone())]);
+    let failed = aggregated(job(json!({"active": 2, "failed": 3})), &failed);
+    assert_eq!(types(&failed), ["Failed", "FailureTarget"]);
+    assert_eq!(failed["startTime"], crate::testing::NOW);
+    assert_eq!(failed.get("active"), None);
+    assert_eq!(failed.get("completionTime"), None);
+    // A member that was left took what it had done with it.
+    assert_eq!((&failed["succeeded"], &failed["failed"]), (&json!(1), &json!(3)));
+    let left = aggregated(job(json!({"succeeded": 4})), &members(&[("m2", running)]));
+    assert_eq!(left, json!({"active": 2, "succeeded": 4}));
+}
+
+#[test]
+fn a_job_does_not_end_before_it_began() {
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z");
+    let done = json!({"succeeded": 1, "startTime": early, "completionTime": early,
+        "conditions": [{"type": "Complete", "status": "True"}]});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"startTime": late}});
+    let status = aggregated(job, &members(&[("m1", done)]));
+    assert_eq!((&status["startTime"], &status["completionTime"]), (&json!(late), &json!(late)));
 }
 
 #[test]

@@ -184,6 +184,45 @@ async fn jobs_are_divided_by_their_completions_and_done_when_all_are() {
     world.stop().await;
 }
 
+/// Our own API server takes a Job's status only as a whole that agrees with itself.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_fails_in_a_member_fails_where_it_came_from() {
+    let world = World::of(66, 2).await;
+    let job = |pod: &str| {
+        format!(
+            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: sum, namespace: default}}, \
+             spec: {{backoffLimit: 0, template: {{metadata: {{annotations: {{{pod}}}}}, \
+             spec: {{restartPolicy: Never, containers: [{{name: sum, image: sum}}]}}}}}}}}"
+        )
+    };
+    // In m2 it runs until the end of the story.
+    let longer = "
+apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: longer, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: batch/v1, kind: Job, name: sum}]
+  overrideRules:
+  - targetCluster: {clusterNames: [m2]}
+    overriders:
+      plaintext:
+      - {path: /spec/template/metadata/annotations/sim.karmada.io~1run-for, operator: replace, value: 24h}
+";
+    world.apply(longer).await;
+    world.apply(&job("sim.karmada.io/exit-code: '1', sim.karmada.io/run-for: 5s")).await;
+    world.apply(&policy("sum", ("batch/v1", "Job", "sum"), ALL)).await;
+    let failed = async |world: &World| {
+        let job = world.get("jobs.batch", "default", "sum").await.unwrap();
+        let conditions = job.list_at(&["status", "conditions"]).iter();
+        let mut types = conditions.map(|condition| condition["type"].as_str().unwrap_or_default());
+        types.any(|kind| kind == "Failed") && job["status"].get("active").is_none()
+    };
+    world.eventually("it has failed", failed).await;
+    let copy = world.member("m2").get("jobs.batch", "default", "sum").await.unwrap();
+    assert_eq!(copy["status"]["active"], 1);
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_suspended_policy_delivers_only_when_and_where_it_is_told_to() {
     let world = World::of(65, 2).await;

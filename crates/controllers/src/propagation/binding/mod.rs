@@ -134,7 +134,7 @@ fn start_scope<B: Binding>(context: &Context, name: &'static str, durations: &Du
     let told = explain::Told::<B> { ctx: ctx.clone(), scope: PhantomData };
     context.explainers.add(Arc::new(told));
     follow::<B>(context, &ctx, controller.queue());
-    context.start(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
+    context.start_interpreting(controller, inputs, move |key| reconcile::<B>(key, ctx.clone()));
 }
 
 /// Queues bindings when they change, when a cluster they want appears, and when a Work they wait

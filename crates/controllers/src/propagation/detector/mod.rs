@@ -245,16 +245,16 @@ pub fn start(context: &Context) {
     detector.kinds.start(context);
     context.explainers.add(detector.clone());
     let own = detector.clone();
-    context.start(templates, waits_for.clone(), move |id| {
+    context.start_interpreting(templates, waits_for.clone(), move |id| {
         let own = own.clone();
         async move { own.look_at_template(id).await }
     });
     let own = detector.clone();
-    context.start(policies, waits_for.clone(), move |key| {
+    context.start_interpreting(policies, waits_for.clone(), move |key| {
         let own = own.clone();
         async move { own.look_at_policy::<PropagationPolicy>(key).await }
     });
-    context.start(cluster_policies, waits_for, move |key| {
+    context.start_interpreting(cluster_policies, waits_for, move |key| {
         let own = detector.clone();
         async move { own.look_at_policy::<ClusterPropagationPolicy>(key).await }
     });

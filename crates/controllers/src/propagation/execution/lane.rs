@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::member::{Delivered, Refusal, Site};
 use super::{Running, ready};
 use crate::members::Member;
+use crate::propagation::templates;
 use crate::propagation::works::{self, HeadName, Load, WorkView};
 use crate::status::work::{self as report, Reflection};
 
@@ -43,6 +44,8 @@ pub(super) enum Error {
     Release(#[source] karmada_client::Error),
     #[error("reflect the status of {0}")]
     Reflect(String),
+    #[error("follow what was delivered")]
+    Follow(#[from] templates::Error),
 }
 
 pub(super) struct Lane {
@@ -115,8 +118,9 @@ impl Lane {
             state: Mutex::default(),
         });
         let (own, inputs) = (lane.clone(), [running.works.clone(), running.clusters.clone()]);
-        let begin = shutdown.clone();
+        let (begin, interpretation) = (shutdown.clone(), context.interpretation.clone());
         shutdown.spawn_until(async move {
+            interpretation.known().await;
             for input in inputs {
                 input.wait_synced().await;
             }
@@ -233,6 +237,8 @@ impl Lane {
             // Delivering leads to another state of the Work, so nobody will read this one again.
             let load: Load = work.read_without_record()?;
             self.execute(&work, &load, ready(&cluster)).await
+        } else if is_due && !ready(&cluster) {
+            return Ok(self.wait(&key));
         } else if lanes.report() {
             self.look_at(&work, &*works::view(&work)?).await
         } else {
@@ -256,11 +262,20 @@ impl Lane {
         let mut status = before.clone();
         let suspended = view.spec.suspend_dispatching == Some(true);
         let dispatching = self.note_dispatching(&mut status, suspended);
-        let site = self.site().filter(|_| is_ready && !suspended);
-        let Some(site) = site else {
+        let site = self.site().filter(|_| is_ready);
+        let Some(site) = site.as_ref().filter(|_| !suspended) else {
+            let is_applied = find_condition(&before.conditions, condition::APPLIED)
+                .is_some_and(|applied| applied.is_true());
             self.write(work, &before, status).await?;
             self.tell_dispatching(work, dispatching);
-            return Ok(if suspended { Action::AwaitChange } else { self.wait(&key) });
+            return match site {
+                None => Ok(self.wait(&key)),
+                // What was delivered goes on to report.
+                Some(_) if is_applied && self.running.context.lanes.report() => {
+                    self.look_at(work, view).await
+                }
+                Some(_) => Ok(Action::AwaitChange),
+            };
         };
         let began = Instant::now();
         let Some(delivery) = site.deliver(self, &key, load).await else {
@@ -307,13 +322,18 @@ impl Lane {
     /// Looks at the objects without sending anything, unless one is not as it was left.
     async fn look_at(self: &Arc<Self>, work: &Object, view: &WorkView) -> Result<Action, Error> {
         let Some(site) = self.site() else { return Ok(Action::AwaitChange) };
+        if !site.attend(self, &ObjectKey::of(work), view).await? {
+            return Ok(Action::AwaitChange);
+        }
         let (seen, drifted) = site.look(&self.running.kinds, view);
         let before = self.status_of(work, view);
         let mut status = before.clone();
         let reflection = self.reflect(work, view, &seen, &mut status);
         self.write(work, &before, status).await?;
         reflection.tell(&self.running.status_events, work);
-        if drifted {
+        let is_held =
+            view.spec.suspend_dispatching == Some(true) || !self.running.context.lanes.deliver();
+        if drifted && !is_held {
             self.deliver(ObjectKey::of(work), Priority::Normal);
         }
         match reflection.failed {

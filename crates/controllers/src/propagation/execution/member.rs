@@ -152,6 +152,16 @@ struct Followed {
     subscription: Mutex<Option<Subscription>>,
 }
 
+impl Followed {
+    /// Whether the cache can be asked; if not, the Work is brought back when it can.
+    fn lets_in(&self, work: &ObjectKey) -> bool {
+        if !self.open.load(Ordering::Acquire) {
+            self.parked.lock().insert(work.clone());
+        }
+        self.open.load(Ordering::Acquire)
+    }
+}
+
 /// An object in the member.
 type Place = (Arc<Gvr>, ObjectKey);
 
@@ -219,11 +229,8 @@ impl Site {
                 }
             };
             let followed = self.follow(lane, &gvr, head);
-            if !followed.open.load(Ordering::Acquire) {
-                followed.parked.lock().insert(key.clone());
-                if !followed.open.load(Ordering::Acquire) {
-                    return None;
-                }
+            if !followed.lets_in(key) {
+                return None;
             }
             let parcel = Parcel { work: key, text, hash: HASHED.hash_one(&text[..]) };
             let place = (followed.gvr.clone(), head.key());
@@ -231,6 +238,25 @@ impl Site {
             delivery.push(delivered.unwrap_or_else(|error| failed(&error, text)));
         }
         Some(delivery)
+    }
+
+    /// Follows the objects of a Work without sending any; false if a cache has to be filled first, which
+    /// brings the Work back.
+    pub(super) async fn attend(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        key: &ObjectKey,
+        view: &WorkView,
+    ) -> Result<bool, templates::Error> {
+        for head in &view.spec.workload.manifests {
+            match lane.running.kinds.gvr_of(&head.gvk()).await {
+                Ok(gvr) if !self.follow(lane, &gvr, head).lets_in(key) => return Ok(false),
+                // Nothing is known about the objects of a kind that is gone.
+                Ok(_) | Err(templates::Error::UnknownKind(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 
     async fn deliver_one(

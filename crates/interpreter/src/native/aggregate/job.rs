@@ -1,4 +1,5 @@
 //! Jobs: the template fails with the first failed member and completes with the last complete one.
+//! What is made is what Kubernetes takes for the status of a Job: it refuses everything else for ever.
 
 use jiff::Timestamp;
 use karmada_apimachinery::time::format_time;
@@ -18,9 +19,17 @@ pub(crate) fn job(object: &mut Value, members: &Members<'_>) -> Result<()> {
         }
     }
     let tally = Tally::of(members)?;
+    let (has_failed, is_complete) = (tally.has_failed(), tally.is_complete(members));
+    let is_finished = has_failed || is_complete;
     let mut status = Map::new();
     for (counter, sum) in JOB.iter().zip(tally.sums) {
-        write(&mut status, *counter, sum);
+        let value = match counter.name {
+            "active" if is_finished => 0,
+            "active" => sum,
+            // What is done stays done, also if whoever did it reports no longer.
+            name => sum.max(count(object, &["status", name])?),
+        };
+        write(&mut status, *counter, value);
     }
     let conditions = tally.conditions(members);
     put(
@@ -29,18 +38,18 @@ pub(crate) fn job(object: &mut Value, members: &Members<'_>) -> Result<()> {
         (!conditions.is_empty()).then_some(Value::Array(conditions.into())),
     );
 
-    let everywhere = |reached: usize| reached == members.len() && reached > 0;
-    let started = walk(object, &["status", "startTime"])?.cloned().or_else(|| {
-        let first = tally.earliest_start.filter(|_| everywhere(tally.started))?;
-        Some(Value::String(format_time(first).into()))
-    });
-    put(&mut status, "startTime", started);
-    let completed = tally.latest_completion.filter(|_| everywhere(tally.completed));
-    put(
-        &mut status,
-        "completionTime",
-        completed.map(|time| Value::String(format_time(time).into())),
-    );
+    let shown = |time: Timestamp| Value::String(format_time(time).into());
+    let known = walk(object, &["status", "startTime"])?.cloned();
+    let started = match time(object, &["status", "startTime"])? {
+        Some(started) => Some(started),
+        None if is_finished => {
+            Some(tally.earliest_start.or(tally.latest_completion).unwrap_or(members.now))
+        }
+        None => tally.earliest_start.filter(|_| tally.started == members.len()),
+    };
+    put(&mut status, "startTime", known.or(started.map(shown)));
+    let completed = is_complete.then(|| tally.latest_completion.unwrap_or(members.now));
+    put(&mut status, "completionTime", completed.max(started.filter(|_| is_complete)).map(shown));
     replace_status(object, status)
 }
 
@@ -55,26 +64,13 @@ fn finished(status: &Value) -> Result<Option<&str>> {
     Ok(None)
 }
 
-fn has_met_criteria(status: &Value) -> Result<bool> {
-    for condition in objects(status, &["conditions"])? {
-        if text(condition, &["type"])? == "SuccessCriteriaMet"
-            && text(condition, &["status"])? == "True"
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// What the members report, counted.
 #[derive(Default)]
 struct Tally {
     sums: [i64; JOB.len()],
     failed_in: Vec<String>,
     successful: usize,
-    met_criteria: usize,
     started: usize,
-    completed: usize,
     earliest_start: Option<Timestamp>,
     latest_completion: Option<Timestamp>,
 }
@@ -91,14 +87,12 @@ impl Tally {
                 Some(_) => tally.failed_in.push(cluster.to_owned()),
                 None => {}
             }
-            tally.met_criteria += usize::from(has_met_criteria(status)?);
             if let Some(start) = time(status, &["startTime"])? {
                 tally.started += 1;
                 tally.earliest_start =
                     Some(tally.earliest_start.map_or(start, |first| first.min(start)));
             }
             if let Some(end) = time(status, &["completionTime"])? {
-                tally.completed += 1;
                 tally.latest_completion = tally.latest_completion.max(Some(end));
             }
             Ok(())
@@ -106,6 +100,15 @@ impl Tally {
         Ok(tally)
     }
 
+    fn has_failed(&self) -> bool {
+        !self.failed_in.is_empty()
+    }
+
+    fn is_complete(&self, members: &Members<'_>) -> bool {
+        self.successful > 0 && self.successful == members.len()
+    }
+
+    /// The final conditions. API servers take each of them only together with the one that says why.
     fn conditions(&self, members: &Members<'_>) -> Vec<Value> {
         let now = format_time(members.now);
         let condition = |kind: &str, reason: &str, message: &str| {
@@ -119,17 +122,16 @@ impl Tally {
             })
         };
         let mut conditions = Vec::new();
-        if !self.failed_in.is_empty() {
+        if self.has_failed() {
             let clusters = self.failed_in.join(",");
             let message = format!("Job executed failed in member clusters {clusters}");
             conditions.push(condition("Failed", "JobFailed", &message));
+            conditions.push(condition("FailureTarget", "JobFailed", &message));
         }
-        if self.successful > 0 && self.successful == members.len() {
+        if self.is_complete(members) {
             conditions.push(condition("Complete", "Completed", "Job completed"));
-            if self.met_criteria == members.len() {
-                let message = "All member clusters have met success criteria";
-                conditions.push(condition("SuccessCriteriaMet", "CompletionsReached", message));
-            }
+            let message = "All member clusters have met success criteria";
+            conditions.push(condition("SuccessCriteriaMet", "CompletionsReached", message));
         }
         conditions
     }

@@ -281,10 +281,7 @@ impl Site {
                     self.remember(place.clone(), parcel.hash, &object);
                     return Ok(Delivered::There { object, wrote: true });
                 }
-                Err(error) if error.is_already_exists() || error.is_conflict() => {
-                    observed = api.find(&place.1.name).await?;
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => observed = find_in_the_way(api, &place.1.name, error).await?,
             }
         }
         let desired: Value = Value::from_text(parcel.text)?;
@@ -475,6 +472,26 @@ impl Record {
             || meta.generation != self.generation
             || is_older(&meta.resource_version, &self.version)
             || marks(meta.labels.iter(), meta.annotations.iter()) != self.marks
+    }
+}
+
+/// What a refused creation met. Ports, quotas and webhooks are asked before anybody notices that the
+/// name is taken, so any refusal may be that of something which is there.
+async fn find_in_the_way(
+    api: &Api,
+    name: &str,
+    refusal: karmada_client::Error,
+) -> Result<Option<Value>, Refusal> {
+    if refusal.is_already_exists() || refusal.is_conflict() {
+        return Ok(api.find(name).await?);
+    }
+    // Where there is no namespace, nothing is in it.
+    if refusal.api().is_none() || refusal.is_not_found() {
+        return Err(refusal.into());
+    }
+    match api.find(name).await {
+        Ok(Some(found)) => Ok(Some(found)),
+        _ => Err(refusal.into()),
     }
 }
 

@@ -1,0 +1,87 @@
+//! Objects in a member that somebody else made, or meddles with.
+
+use karmada_apimachinery::json;
+use karmada_apimachinery::object::ObjectExt as _;
+use karmada_client::Api;
+use karmada_testkit::{World, gvr};
+
+use crate::pieces::*;
+
+const ONE: &str = "placement: {clusterAffinity: {clusterNames: [m1]}}";
+const TAKES: &str =
+    "conflictResolution: Overwrite\nplacement: {clusterAffinity: {clusterNames: [m1]}}";
+
+/// A resource in a member, as somebody inside sees it.
+fn inside(world: &World, resource: &str) -> Api {
+    world.member("m1").client().api(&gvr(resource)).namespaced("default")
+}
+
+/// Lets the member take no other config map.
+async fn fill_quota(world: &World) {
+    let quota = json!({"metadata": {"name": "full"}, "spec": {"hard": {"configmaps": "0"}}});
+    inside(world, "resourcequotas").create(&quota).await.unwrap();
+    let is_counted = async |world: &World| {
+        let quota = world.member("m1").get("resourcequotas", "default", "full").await.unwrap();
+        quota.str_at(&["status", "used", "configmaps"]).is_some()
+    };
+    world.eventually("the quota is counted", is_counted).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_service_is_taken_over_although_its_node_port_is_in_use() {
+    let world = World::of(81, 1).await;
+    let own = json!({
+        "metadata": {"name": "web"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]},
+    });
+    inside(&world, "services").create(&own).await.unwrap();
+    let service = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, nodePort: 30080}]}
+";
+    world.apply(service).await;
+    world.apply(&policy("web", ("v1", "Service", "web"), TAKES)).await;
+    let taken = async |world: &World| {
+        let service = world.member("m1").get("services", "default", "web").await.unwrap();
+        service.str_at(&["spec", "selector", "app"]) == Some("web")
+    };
+    world.eventually("it is taken over", taken).await;
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_object_is_taken_over_or_respected_although_a_quota_is_full() {
+    let world = World::of(82, 1).await;
+    for name in ["overwrite", "abort"] {
+        let own = json!({"metadata": {"name": name}, "data": {"v": "mine"}});
+        inside(&world, "configmaps").create(&own).await.unwrap();
+    }
+    fill_quota(&world).await;
+    for (name, rest) in [("overwrite", TAKES), ("abort", ONE), ("new", ONE)] {
+        world.apply(&config_map(name, "yours")).await;
+        world.apply(&config_policy(name, rest)).await;
+    }
+    eventually_value(&world, "m1", "overwrite", "yours").await;
+    world.advance(seconds(30)).await;
+    assert_eq!(value(&world, "m1", "abort").await.as_deref(), Some("mine"));
+    for (name, why) in [
+        (
+            "abort",
+            "resource(kind=ConfigMap, default/abort) already exists in the cluster m1 and the \
+             work.karmada.io/conflict-resolution strategy value is empty, Karmada will not manage this resource",
+        ),
+        (
+            "new",
+            "configmaps \"new\" is forbidden: exceeded quota: full, requested: configmaps=1, used: \
+             configmaps=3, limited: configmaps=0",
+        ),
+    ] {
+        let work = work(&world, "m1", "ConfigMap", name).await.unwrap();
+        let (applied, message) = condition(&work, "Applied").unwrap();
+        assert_eq!(applied, "False");
+        assert_eq!(message, format!("Failed to apply all manifests (0/1): {why}"));
+    }
+    world.stop().await;
+}

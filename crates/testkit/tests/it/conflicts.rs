@@ -2,7 +2,7 @@
 
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
-use karmada_client::Api;
+use karmada_client::{Api, DeleteOptions};
 use karmada_testkit::{World, gvr};
 
 use crate::pieces::*;
@@ -82,6 +82,47 @@ async fn a_foreign_object_is_taken_over_or_respected_although_a_quota_is_full() 
         let (applied, message) = condition(&work, "Applied").unwrap();
         assert_eq!(applied, "False");
         assert_eq!(message, format!("Failed to apply all manifests (0/1): {why}"));
+    }
+    world.stop().await;
+}
+
+const REFERENCE: [&str; 2] = ["work.karmada.io/namespace", "work.karmada.io/name"];
+
+async fn names_its_work(world: &World, name: &str) -> bool {
+    let object = world.member("m1").get("configmaps", "default", name).await.unwrap_or_default();
+    object.annotation(REFERENCE[0]) == Some("karmada-es-m1")
+        && object.annotation(REFERENCE[1]).is_some_and(|name| name != "other")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_no_longer_names_its_work_is_still_watched_over() {
+    let world = World::of(83, 1).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ONE)).await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    world.advance(seconds(10)).await;
+    let inside = inside(&world, "configmaps");
+    let [namespace, name] = REFERENCE;
+    for annotations in [
+        json!({namespace: null, name: null}),
+        json!({name: null}),
+        json!({name: "other"}),
+        json!({namespace: "karmada-es-m9"}),
+    ] {
+        let patch = json!({"metadata": {"annotations": annotations}});
+        inside.merge_patch("conf", patch).await.unwrap();
+        let restored = async |world: &World| names_its_work(world, "conf").await;
+        world.eventually("the reference is back", restored).await;
+        inside.merge_patch("conf", json!({"data": {"v": "wrong"}})).await.unwrap();
+        eventually_value(&world, "m1", "conf", "1").await;
+        // It may go before anybody came to restore it.
+        inside
+            .merge_patch("conf", json!({"metadata": {"annotations": annotations}}))
+            .await
+            .unwrap();
+        inside.delete("conf", &DeleteOptions::default()).await.unwrap();
+        eventually_value(&world, "m1", "conf", "1").await;
+        assert!(names_its_work(&world, "conf").await);
     }
     world.stop().await;
 }

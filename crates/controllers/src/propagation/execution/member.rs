@@ -109,6 +109,8 @@ impl Delivered {
 /// What was sent for one object, and what the member made of it.
 #[derive(Debug, Clone, PartialEq)]
 struct Record {
+    /// The name of the Work it is of, whatever the object itself says.
+    work: Text,
     manifest: u64,
     version: Text,
     uid: Text,
@@ -129,10 +131,8 @@ impl Records {
         self.0.entry(gvr).or_default().insert(key, record);
     }
 
-    fn remove(&mut self, gvr: &Gvr, key: &ObjectKey) {
-        if let Some(of_kind) = self.0.get_mut(gvr) {
-            of_kind.remove(key);
-        }
+    fn remove(&mut self, gvr: &Gvr, key: &ObjectKey) -> Option<Record> {
+        self.0.get_mut(gvr)?.remove(key)
     }
 
     fn keys(&self, gvr: &Gvr) -> impl Iterator<Item = &ObjectKey> {
@@ -278,7 +278,7 @@ impl Site {
             // Nothing is to be compared with, so the manifest goes out as it is.
             match api.create_text(parcel.text.clone()).await {
                 Ok(object) => {
-                    self.remember(place.clone(), parcel.hash, &object);
+                    self.remember(place.clone(), parcel, &object);
                     return Ok(Delivered::There { object, wrote: true });
                 }
                 Err(error) => observed = find_in_the_way(api, &place.1.name, error).await?,
@@ -290,7 +290,7 @@ impl Site {
             let answer = match decide(&desired, observed.as_ref(), interpreter, &lane.cluster)? {
                 Delivery::Nothing => {
                     let object = observed.unwrap_or_default();
-                    self.remember(place.clone(), parcel.hash, &object);
+                    self.remember(place.clone(), parcel, &object);
                     return Ok(Delivered::There { object, wrote: false });
                 }
                 Delivery::Create(object) => api.create_owned(object).await,
@@ -300,7 +300,7 @@ impl Site {
                 Ok(object) => {
                     let before = observed.as_ref().map(ObjectExt::resource_version);
                     let wrote = before != Some(object.resource_version());
-                    self.remember(place.clone(), parcel.hash, &object);
+                    self.remember(place.clone(), parcel, &object);
                     return Ok(Delivered::There { object, wrote });
                 }
                 Err(error) if error.is_already_exists() || error.is_conflict() => {
@@ -317,9 +317,10 @@ impl Site {
         self.member.client.api(gvr).namespaced(&key.namespace).slim()
     }
 
-    fn remember(&self, place: Place, manifest: u64, object: &Value) {
+    fn remember(&self, place: Place, parcel: &Parcel<'_>, object: &Value) {
         let record = Record {
-            manifest,
+            work: parcel.work.name.clone(),
+            manifest: parcel.hash,
             version: object.resource_version().into(),
             uid: object.uid().into(),
             generation: object.i64_at(&["metadata", "generation"]).unwrap_or_default(),
@@ -416,38 +417,32 @@ impl Site {
 
     /// Takes in that an object in the member changed. Must be quick.
     fn on_object(&self, lane: &Lane, gvr: &Arc<Gvr>, change: &Change) {
-        let object = change.object();
-        let marks = &object.meta().annotations;
-        let (Some(namespace), Some(name)) =
-            (marks.get(annotations::WORK_NAMESPACE), marks.get(annotations::WORK_NAME))
-        else {
-            return;
-        };
-        if karmada_api::names::cluster_of_execution_space(namespace) != Some(&lane.cluster) {
-            return;
-        }
-        let work = ObjectKey::new(namespace, name);
-        let place = (gvr.clone(), ObjectKey::of(object));
+        let place = (gvr.clone(), ObjectKey::of(change.object()));
         match change {
-            Change::Applied { new, .. } => {
+            Change::Applied { old, new } => {
                 if let Some(seen) = self.sending.lock().get_mut(&place) {
                     return seen.push(new.meta().resource_version.clone());
                 }
-                let (records, version) = (self.records.lock(), &new.meta().resource_version);
-                let known = records.get(gvr, &place.1).map(|record| record.version == *version);
-                drop(records);
-                match known {
+                let known = match self.records.lock().get(gvr, &place.1) {
                     // Our own write; its answer told all about it.
-                    Some(true) => {}
-                    Some(_) => lane.look(work),
-                    // The first look at everything comes with the delivery of the Works.
-                    None if !self.is_synced(gvr) => {}
-                    None => lane.look(work),
+                    Some(record) if record.version == new.meta().resource_version => return,
+                    record => record.map(|record| lane.work(&record.work)),
+                };
+                // The first look at everything comes with the delivery of the Works.
+                if known.is_none() && !self.is_synced(gvr) {
+                    return;
+                }
+                let first = || named_work(lane, old.as_ref().unwrap_or(new));
+                if let Some(work) = known.or_else(first).or_else(|| named_work(lane, new)) {
+                    lane.look(work);
                 }
             }
-            Change::Deleted(_) => {
-                self.records.lock().remove(gvr, &place.1);
-                if lane.running.works.cache().get(&work).is_some() {
+            Change::Deleted(object) => {
+                let known = self.records.lock().remove(gvr, &place.1);
+                let known = known.map(|record| lane.work(&record.work));
+                if let Some(work) = known.or_else(|| named_work(lane, object))
+                    && lane.running.works.cache().get(&work).is_some()
+                {
                     lane.deliver(work, Priority::Normal);
                 }
             }
@@ -519,6 +514,14 @@ fn decide(
         }
         DeliveryError::Retain(problem) => Refusal::Retain(problem),
     })
+}
+
+/// The Work of this lane that an object names.
+fn named_work(lane: &Lane, object: &Object) -> Option<ObjectKey> {
+    let marks = &object.meta().annotations;
+    let namespace = marks.get(annotations::WORK_NAMESPACE)?;
+    let is_ours = karmada_api::names::cluster_of_execution_space(namespace) == Some(&lane.cluster);
+    is_ours.then_some(ObjectKey::new(namespace, marks.get(annotations::WORK_NAME)?))
 }
 
 /// Whether a version was given out before another one by the same server.

@@ -126,3 +126,76 @@ async fn an_object_that_no_longer_names_its_work_is_still_watched_over() {
     }
     world.stop().await;
 }
+
+/// A definition of things that have their status in the object itself.
+fn things(color: &str) -> String {
+    format!(
+        "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: things.example.com}}
+spec:
+  group: example.com
+  names: {{plural: things, singular: thing, kind: Thing, listKind: ThingList}}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-preserve-unknown-fields: true
+        properties:
+          spec:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties: {{color: {{type: string{color}}}}}
+"
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_inside_the_object_is_left_to_the_member() {
+    let world = World::of(84, 1).await;
+    world.apply(&things("")).await;
+    // The member adds what the template does not say.
+    let definitions = gvr("customresourcedefinitions.apiextensions.k8s.io");
+    let definition = things(", default: red");
+    let definition =
+        karmada_apimachinery::decode::yaml_untyped(definition.as_bytes()).unwrap().value;
+    world.member("m1").client().api(&definitions).create(&definition).await.unwrap();
+    let known = async |world: &World| {
+        let cluster = world.cluster("m1").await.unwrap();
+        cluster.status.api_enablements.iter().any(|it| it.group_version == "example.com/v1")
+    };
+    world.eventually("the kind is known", known).await;
+    world
+        .apply("{apiVersion: example.com/v1, kind: Thing, metadata: {name: one, namespace: default}, spec: {size: 3}}")
+        .await;
+    world.apply(&policy("things", ("example.com/v1", "Thing", "one"), ONE)).await;
+    let there = async |world: &World| has(world, "m1", "things.example.com", "one").await;
+    world.eventually("it is delivered", there).await;
+    world.advance(seconds(10)).await;
+    let inside = inside(&world, "things.example.com");
+    for phase in ["Starting", "Running"] {
+        let before = world.member("m1").writes();
+        inside.merge_patch("one", json!({"status": {"phase": phase}})).await.unwrap();
+        world.advance(seconds(10)).await;
+        let object = inside.get("one").await.unwrap();
+        assert_eq!(object.str_at(&["status", "phase"]), Some(phase));
+        assert_eq!(world.member("m1").writes(), before + 1, "{}", world.trace());
+        let work = work(&world, "m1", "Thing", "one").await.unwrap();
+        let status = &work.list_at(&["status", "manifestStatuses"])[0]["status"];
+        assert_eq!(status.str_at(&["phase"]), Some(phase), "it is told of");
+    }
+    // What is not status is still taken back, whatever else came with it.
+    let meddled = json!({"spec": {"size": 5}, "status": {"phase": "Odd"}});
+    inside.merge_patch("one", meddled).await.unwrap();
+    let restored = async |world: &World| {
+        let object = world.member("m1").get("things.example.com", "default", "one").await.unwrap();
+        object["spec"]["size"] == 3
+    };
+    world.eventually("it is taken back", restored).await;
+    world.stop().await;
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use karmada_api::{annotations, labels};
+use karmada_api::{annotations, labels, manifest};
 use karmada_apimachinery::Value;
 use karmada_apimachinery::gvk::Gvr;
 use karmada_apimachinery::object::ObjectExt;
@@ -127,6 +127,10 @@ impl Records {
         self.0.get(gvr)?.get(key)
     }
 
+    fn get_mut(&mut self, gvr: &Gvr, key: &ObjectKey) -> Option<&mut Record> {
+        self.0.get_mut(gvr)?.get_mut(key)
+    }
+
     fn insert(&mut self, (gvr, key): Place, record: Record) {
         self.0.entry(gvr).or_default().insert(key, record);
     }
@@ -150,6 +154,9 @@ struct Followed {
     subscription: Mutex<Option<Subscription>>,
 }
 
+/// What an object was before, and what it is now.
+type Seen = (Option<Arc<Object>>, Arc<Object>);
+
 /// An object in the member.
 type Place = (Arc<Gvr>, ObjectKey);
 
@@ -157,8 +164,8 @@ pub(super) struct Site {
     pub(super) member: Arc<Member>,
     followed: Mutex<BTreeMap<Gvr, Arc<Followed>>>,
     records: Mutex<Records>,
-    /// Objects that are being sent, and the versions of them that came back before the answer did.
-    sending: Mutex<HashMap<Place, Vec<Text>, Hashed>>,
+    /// Objects that are being sent, and what came back of them before the answer did.
+    sending: Mutex<HashMap<Place, Vec<Seen>, Hashed>>,
 }
 
 /// Keeps what comes back of an object from being looked at before the answer tells which of it is ours.
@@ -171,9 +178,16 @@ impl Sending<'_> {
     /// Ends it; returns whether anything came that is not what was remembered.
     fn end(self) -> bool {
         let seen = self.site.sending.lock().remove(self.place).unwrap_or_default();
-        let records = self.site.records.lock();
-        let own = records.get(&self.place.0, &self.place.1).map(|record| &record.version);
-        seen.iter().any(|version| Some(version) != own)
+        let mut records = self.site.records.lock();
+        let mut record = records.get_mut(&self.place.0, &self.place.1);
+        let mut differs = false;
+        for (old, new) in &seen {
+            differs |= match &mut record {
+                Some(record) => record.take_in(old.as_ref(), new),
+                None => true,
+            };
+        }
+        differs
     }
 }
 
@@ -421,12 +435,14 @@ impl Site {
         match change {
             Change::Applied { old, new } => {
                 if let Some(seen) = self.sending.lock().get_mut(&place) {
-                    return seen.push(new.meta().resource_version.clone());
+                    return seen.push((old.clone(), new.clone()));
                 }
-                let known = match self.records.lock().get(gvr, &place.1) {
-                    // Our own write; its answer told all about it.
-                    Some(record) if record.version == new.meta().resource_version => return,
-                    record => record.map(|record| lane.work(&record.work)),
+                let known = self.records.lock().get_mut(gvr, &place.1).map(|record| {
+                    record.take_in(old.as_ref(), new).then(|| lane.work(&record.work))
+                });
+                let known = match known {
+                    Some(None) => return,
+                    known => known.flatten(),
                 };
                 // The first look at everything comes with the delivery of the Works.
                 if known.is_none() && !self.is_synced(gvr) {
@@ -456,6 +472,30 @@ impl Site {
 }
 
 impl Record {
+    /// Takes in what became of the object, and returns whether that is worth a look.
+    fn take_in(&mut self, old: Option<&Arc<Object>>, new: &Object) -> bool {
+        let meta = new.meta();
+        if self.version == meta.resource_version {
+            // Our own write; its answer told all about it.
+            return false;
+        }
+        // Where the status is a part of the object like any other, versions and generations do not tell
+        // whether anything else changed.
+        let may_be_status = meta.generation == 0 || meta.generation != self.generation;
+        let is_next = |old: &&Arc<Object>| {
+            self.version == old.meta().resource_version && self.uid == meta.uid
+        };
+        if may_be_status
+            && let Some(old) = old.filter(is_next)
+            && without_status(old) == without_status(new)
+        {
+            self.version = meta.resource_version.clone();
+            self.generation = meta.generation;
+            self.marks = marks(meta.labels.iter(), meta.annotations.iter());
+        }
+        true
+    }
+
     /// Whether the object is another one, an older one, or changed in anything but its status.
     fn is_disturbed(&self, meta: &Meta) -> bool {
         if self.version == meta.resource_version {
@@ -514,6 +554,12 @@ fn decide(
         }
         DeliveryError::Retain(problem) => Refusal::Retain(problem),
     })
+}
+
+fn without_status(object: &Object) -> Value {
+    let mut content = object.content();
+    manifest::prune(&mut content);
+    content
 }
 
 /// The Work of this lane that an object names.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use karmada_api::{annotations, labels, manifest};
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::gvk::{GroupVersion, Gvr};
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::value::Text;
 use karmada_client::{Api, Meta, Object};
@@ -46,6 +46,8 @@ pub(super) enum Refusal {
     Member(#[from] karmada_client::Error),
     #[error("understand the manifest: {0}")]
     Decode(#[from] serde_json::Error),
+    #[error("read what the member serves in {0}: {1}")]
+    Unread(GroupVersion, String),
     #[error("the object changes all the time")]
     Contended,
 }

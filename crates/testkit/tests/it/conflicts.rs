@@ -3,7 +3,7 @@
 use karmada_apimachinery::json;
 use karmada_apimachinery::object::ObjectExt as _;
 use karmada_client::{Api, DeleteOptions};
-use karmada_testkit::{World, gvr};
+use karmada_testkit::{Options, World, gvr};
 
 use crate::pieces::*;
 
@@ -197,5 +197,64 @@ async fn a_status_inside_the_object_is_left_to_the_member() {
         object["spec"]["size"] == 3
     };
     world.eventually("it is taken back", restored).await;
+    world.stop().await;
+}
+
+/// A binding nobody schedules: the test says where it goes.
+async fn unscheduled(seed: u64) -> (World, Api) {
+    let world = World::start(Options { scheduler: false, ..Options::seeded(seed) }, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ONE)).await;
+    let bound = async |world: &World| world.get(BINDINGS, "default", "conf-configmap").await;
+    world.eventually("there is a binding", async |world| bound(world).await.is_some()).await;
+    let bindings = world.client.api(&gvr(BINDINGS)).namespaced("default");
+    (world, bindings)
+}
+
+/// Lets others go on for a while that is too short for all of them.
+async fn pass(turns: usize) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_goes_and_comes_back_at_once_is_delivered() {
+    let (world, bindings) = unscheduled(85).await;
+    let place = async |cluster: &str| {
+        let patch = json!({"spec": {"clusters": [{"name": cluster}]}});
+        bindings.merge_patch("conf-configmap", patch).await.unwrap();
+    };
+    place("m1").await;
+    eventually_value(&world, "m1", "conf", "1").await;
+    for turns in 0..20 {
+        place("m2").await;
+        pass(turns).await;
+        place("m1").await;
+        eventually_gone(&world, "m2", "configmaps", "conf").await;
+        world.advance(seconds(5)).await;
+        assert_eq!(value(&world, "m1", "conf").await.as_deref(), Some("1"), "after {turns} turns");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspension_that_comes_and_goes_at_once_leaves_nothing_suspended() {
+    let (world, bindings) = unscheduled(86).await;
+    let patch = json!({"spec": {"clusters": [{"name": "m1"}]}});
+    bindings.merge_patch("conf-configmap", patch).await.unwrap();
+    eventually_value(&world, "m1", "conf", "1").await;
+    let suspend = async |dispatching: bool| {
+        let patch = json!({"spec": {"suspension": {"dispatching": dispatching}}});
+        bindings.merge_patch("conf-configmap", patch).await.unwrap();
+    };
+    for turns in 0..20 {
+        suspend(true).await;
+        pass(turns).await;
+        suspend(false).await;
+        world.advance(seconds(5)).await;
+        let work = work(&world, "m1", "ConfigMap", "conf").await.unwrap();
+        assert_eq!(work["spec"]["suspendDispatching"], false, "after {turns} turns");
+    }
     world.stop().await;
 }

@@ -539,3 +539,27 @@ async fn a_store_whose_writes_fail_now_and_then_loses_nothing() {
     assert!(!world.lines().iter().any(gone), "{}", world.trace());
     world.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn controllers_that_start_while_a_cluster_leaves_take_its_objects_along() {
+    let mut world = World::of(39, 2).await;
+    world.apply(&config_map("conf", "1")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m2", "conf", "1").await;
+    world.advance(seconds(10)).await;
+    // They end in the middle of it: the Work is on its way out, its object is still there.
+    world.member("m2").black_hole();
+    delete(&world, CLUSTERS, "", "m2").await;
+    let leaves = async |world: &World| {
+        let work = work(world, "m2", "ConfigMap", "conf").await;
+        work.is_some_and(|work| work.str_at(&["metadata", "deletionTimestamp"]).is_some())
+    };
+    world.eventually("the work is on its way out", leaves).await;
+    assert!(world.is_ready("m2").await);
+    world.member("m2").heal();
+    world.kill_controllers();
+    let left = async |world: &World| world.cluster("m2").await.is_none();
+    world.eventually("the cluster is gone", left).await;
+    assert!(!has(&world, "m2", "configmaps", "conf").await, "{}", world.trace());
+    world.stop().await;
+}

@@ -6,6 +6,7 @@ mod agent;
 mod alterations;
 mod autoscaling;
 mod clusters;
+mod conflicts;
 mod determinism;
 mod economy;
 mod failover;

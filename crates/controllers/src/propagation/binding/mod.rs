@@ -5,8 +5,8 @@ mod explain;
 mod overrides;
 mod plan;
 
-use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,17 @@ use futures::StreamExt;
 use karmada_api::cluster::Cluster;
 use karmada_api::features::Gate;
 use karmada_api::work::{ClusterResourceBinding, ResourceBinding, Work};
-use karmada_api::{Binding, Kind, event_reason};
+use karmada_api::{Binding, Kind, event_reason, names};
 use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::object::ObjectExt as _;
 use karmada_apimachinery::patch::merge;
 use karmada_apimachinery::{Value, json};
 use karmada_client::{Api, Client, DeleteOptions, Object};
 use karmada_interpreter::Interpreter;
 use karmada_propagation::work::{Change as WorkChange, kept_clusters, targets, waits_for_purge};
-use karmada_runtime::{Action, Change, Informer, ObjectKey, Priority, Queue, Recorder, chain};
+use karmada_runtime::{
+    Action, Change, Hashed, Informer, ObjectKey, Priority, Queue, Recorder, chain,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -39,6 +42,9 @@ const PARALLEL_WRITES: usize = 32;
 
 /// Many writers share one flush of the store, so more of them are better than upstream's five.
 const WORKERS_PER_WORKER: usize = 6;
+
+/// How long a binding waits for the cache to show what was written for it.
+const CACHE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Index of bindings by the clusters they want.
 const BY_CLUSTER: &str = "target-cluster";
@@ -84,8 +90,16 @@ struct Memory {
     unseen: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// The bindings by those Works: there may be very many, and every change of a Work is looked up.
     unseen_of: BTreeMap<ObjectKey, BTreeSet<String>>,
-    /// Bindings that go on when a Work is gone.
+    /// Works that were changed or deleted, until the cache shows that.
+    ahead: HashMap<ObjectKey, Ahead, Hashed>,
+    /// Bindings that go on when a Work is gone, or is shown as it was left.
     waiting: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+}
+
+/// A version of our own making.
+struct Ahead {
+    version: u64,
+    since: Instant,
 }
 
 pub(crate) fn start(context: &Context) {
@@ -179,7 +193,8 @@ fn follow<B: Binding>(context: &Context, ctx: &Arc<Ctx>, queue: &Queue<ObjectKey
         let work = ObjectKey::of(change.object());
         let mut memory = own.memory.lock();
         memory.seen(&work);
-        if let Change::Deleted(_) = change {
+        let is_gone = matches!(change, Change::Deleted(_));
+        if memory.catch_up(&work, is_gone, change.object()) || is_gone {
             let waiting = memory.waiting.remove(&work).into_iter().flatten();
             waiting.for_each(|binding| feed.add(binding));
         }
@@ -201,6 +216,20 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// Takes in what the cache shows of a Work; returns whether that is our own last write, at last.
+    fn catch_up(&mut self, work: &ObjectKey, is_gone: bool, shown: &Object) -> bool {
+        let Some(ahead) = self.ahead.get(work) else { return false };
+        let shown = shown.resource_version().parse::<u64>();
+        let is_there = is_gone || shown.is_ok_and(|shown| shown >= ahead.version);
+        is_there && self.ahead.remove(work).is_some()
+    }
+
+    /// Whether the cache is still to show our own last write to a Work. A server that lost it never
+    /// will, so that is not believed for ever.
+    fn is_ahead(&self, work: &ObjectKey) -> bool {
+        self.ahead.get(work).is_some_and(|ahead| ahead.since.elapsed() < CACHE_PATIENCE)
     }
 }
 
@@ -224,6 +253,9 @@ async fn reconcile<B: Binding>(key: ObjectKey, ctx: Arc<Ctx>) -> Result<Action, 
     }
     if object.is_being_deleted() {
         return ctx.finish::<B>(&object, &binding).await;
+    }
+    if ctx.is_behind(&key, &*binding) {
+        return Ok(Action::Requeue(CACHE_PATIENCE));
     }
     let removed = ctx.remove_orphans(&object, &*binding).await?;
     if ctx.waits_for_purge(&key, &*binding) {
@@ -277,11 +309,50 @@ impl Ctx {
             Err(source) if !source.is_not_found() => {
                 Err(Error::DeleteWork { work: key.clone(), source })
             }
-            _ => {
+            deleted => {
                 self.memory.lock().seen(key);
+                // What is not on its way out is gone; no version of it will tell.
+                let is_leaving = |answer: &Value| answer.is_being_deleted();
+                let version = deleted.ok().filter(is_leaving).map_or(u64::MAX, |a| version_of(&a));
+                self.note_written(key, version);
                 Ok(())
             }
         }
+    }
+
+    /// Remembers a write until the cache shows as much.
+    fn note_written(&self, key: &ObjectKey, version: u64) {
+        let mut memory = self.memory.lock();
+        memory.ahead.insert(key.clone(), Ahead { version, since: Instant::now() });
+        // The cache may have been faster than the answer, and does not tell a second time.
+        match self.works.cache().get(key) {
+            Some(cached) => memory.catch_up(key, false, &cached),
+            None => memory.ahead.remove(key).is_some(),
+        };
+    }
+
+    /// Whether the cache shows a Work of the binding as it was before our own last write. Compared with
+    /// that, what takes the write back would look like no change. The cache brings the binding back.
+    fn is_behind<B: Binding>(&self, key: &ObjectKey, binding: &B) -> bool {
+        if self.memory.lock().ahead.is_empty() {
+            return false;
+        }
+        let (spec, resource) = (binding.spec(), &binding.spec().resource);
+        let name = names::work(&resource.kind, &resource.name, &resource.namespace);
+        let wanted = targets(spec).into_iter();
+        let wanted = wanted
+            .map(|target| ObjectKey::new(names::execution_space(&target.name), name.as_str()));
+        let there = works::of_binding(&self.works, binding.permanent_id()).into_iter();
+        let works: Vec<_> = wanted.chain(there.map(|work| ObjectKey::of(&work))).collect();
+        let mut memory = self.memory.lock();
+        let mut is_behind = false;
+        for work in works {
+            if memory.is_ahead(&work) {
+                is_behind = true;
+                memory.waiting.entry(work).or_default().insert(key.clone());
+            }
+        }
+        is_behind
     }
 
     /// Deletes all Works, then lets the binding go. Their own finalizer makes them clean up.
@@ -441,7 +512,9 @@ impl Ctx {
                 };
                 let mut patch = Value::Object(merge::diff(from, to));
                 patch["metadata"]["uid"] = existing.metadata.uid.as_str().into();
-                api.merge_patch(&key.name, patch).await.map(drop)
+                let answer = api.merge_patch(&key.name, patch).await?;
+                self.note_written(key, version_of(&answer));
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -486,6 +559,11 @@ impl Ctx {
     }
 }
 
+/// The version of a Work; one that cannot be compared with others is nothing to wait for.
+fn version_of(work: &Value) -> u64 {
+    work.resource_version().parse().unwrap_or_default()
+}
+
 fn to_value(work: &Work) -> Value {
     work.to_value().unwrap_or_default()
 }
@@ -498,5 +576,36 @@ fn aggregate(failures: &[String]) -> String {
     match distinct.as_slice() {
         [only] => (*only).to_owned(),
         many => format!("[{}]", many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(version: &str) -> Object {
+        let metadata =
+            json!({"name": "w", "namespace": "karmada-es-m1", "resourceVersion": version});
+        Object::from_value(&json!({"metadata": metadata})).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_work_is_believed_once_it_is_shown_as_it_was_left() {
+        let (work, mut memory) = (ObjectKey::of(&shown("1")), Memory::default());
+        let write = |memory: &mut Memory, version| {
+            memory.ahead.insert(work.clone(), Ahead { version, since: Instant::now() })
+        };
+        assert!(!memory.catch_up(&work, false, &shown("5")), "nobody waits for it");
+        write(&mut memory, 7);
+        assert!(!memory.catch_up(&work, false, &shown("6")) && memory.is_ahead(&work));
+        assert!(memory.catch_up(&work, false, &shown("7")) && !memory.is_ahead(&work));
+        // What is gone is shown as it was before.
+        write(&mut memory, u64::MAX);
+        assert!(!memory.catch_up(&work, false, &shown("9")) && memory.is_ahead(&work));
+        assert!(memory.catch_up(&work, true, &shown("9")) && !memory.is_ahead(&work));
+        // A server that was restored from a backup may never show it.
+        write(&mut memory, 100);
+        tokio::time::advance(CACHE_PATIENCE).await;
+        assert!(!memory.is_ahead(&work));
     }
 }

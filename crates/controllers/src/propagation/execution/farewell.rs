@@ -35,8 +35,8 @@ impl Lane {
         }
         let preserve = view.spec.preserve_resources_on_deletion == Some(true);
         let leaving = cluster.metadata.deletion_timestamp.is_some();
-        let site = self.site().filter(|_| ready(cluster));
-        match (farewell(preserve, site.is_some(), leaving), site) {
+        // A cluster that is ready is not given up, though it may not be connected yet.
+        match (farewell(preserve, ready(cluster), leaving), self.site()) {
             (Farewell::Leave, _) => {}
             (how @ (Farewell::Delete | Farewell::Release), Some(site)) => {
                 for head in &view.spec.workload.manifests {
@@ -47,7 +47,18 @@ impl Lane {
                     })?;
                 }
             }
-            _ => return Ok(self.wait(&key)),
+            _ => {
+                let action = self.wait(&key);
+                // What changed before this was noted is not told again.
+                let stands = |cluster: &Cluster| {
+                    (ready(cluster), cluster.metadata.deletion_timestamp.is_some())
+                };
+                let now = self.running.cluster(&self.cluster);
+                if now.is_some_and(|now| stands(&now) != stands(cluster)) {
+                    self.wake();
+                }
+                return Ok(action);
+            }
         }
         if !self.release(work).await? {
             self.deliver_after(key, Duration::from_millis(20));
@@ -90,8 +101,16 @@ impl Lane {
         match self.running.kinds.gvr_of(&gvk).await {
             Ok(gvr) => Ok(Some(gvr)),
             Err(templates::Error::UnknownKind(_)) => {
-                let found = site.member.discovery.resource_of(&gvk).await?;
-                Ok(found.map(|resource| resource.gvr))
+                let discovery = &site.member.discovery;
+                if let Some(found) = discovery.resource_of(&gvk).await? {
+                    return Ok(Some(found.gvr));
+                }
+                // What could not be read may serve it all the same.
+                let (_, failed) = discovery.preferred().await?;
+                match failed.into_iter().find(|(version, _)| *version == gvk.group_version()) {
+                    Some((version, reason)) => Err(Refusal::Unread(version, reason)),
+                    None => Ok(None),
+                }
             }
             Err(error) => Err(error.into()),
         }

@@ -192,6 +192,11 @@ impl Lane {
         }
     }
 
+    /// A Work for this cluster.
+    pub(super) fn work(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(karmada_api::names::execution_space(&self.cluster), name)
+    }
+
     pub(super) fn site(&self) -> Option<Arc<Site>> {
         self.state.lock().site.clone()
     }

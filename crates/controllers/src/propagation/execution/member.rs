@@ -8,9 +8,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use karmada_api::{annotations, labels};
+use karmada_api::{annotations, labels, manifest};
 use karmada_apimachinery::Value;
-use karmada_apimachinery::gvk::Gvr;
+use karmada_apimachinery::gvk::{GroupVersion, Gvr};
 use karmada_apimachinery::object::ObjectExt;
 use karmada_apimachinery::value::Text;
 use karmada_client::{Api, Meta, Object};
@@ -47,6 +47,8 @@ pub(super) enum Refusal {
     Member(#[from] karmada_client::Error),
     #[error("understand the manifest: {0}")]
     Decode(#[from] serde_json::Error),
+    #[error("read what the member serves in {0}: {1}")]
+    Unread(GroupVersion, String),
     #[error("the object changes all the time")]
     Contended,
 }
@@ -110,6 +112,8 @@ impl Delivered {
 /// What was sent for one object, and what the member made of it.
 #[derive(Debug, Clone, PartialEq)]
 struct Record {
+    /// The name of the Work it is of, whatever the object itself says.
+    work: Text,
     manifest: u64,
     version: Text,
     uid: Text,
@@ -126,14 +130,16 @@ impl Records {
         self.0.get(gvr)?.get(key)
     }
 
+    fn get_mut(&mut self, gvr: &Gvr, key: &ObjectKey) -> Option<&mut Record> {
+        self.0.get_mut(gvr)?.get_mut(key)
+    }
+
     fn insert(&mut self, (gvr, key): Place, record: Record) {
         self.0.entry(gvr).or_default().insert(key, record);
     }
 
-    fn remove(&mut self, gvr: &Gvr, key: &ObjectKey) {
-        if let Some(of_kind) = self.0.get_mut(gvr) {
-            of_kind.remove(key);
-        }
+    fn remove(&mut self, gvr: &Gvr, key: &ObjectKey) -> Option<Record> {
+        self.0.get_mut(gvr)?.remove(key)
     }
 
     fn keys(&self, gvr: &Gvr) -> impl Iterator<Item = &ObjectKey> {
@@ -162,6 +168,9 @@ impl Followed {
     }
 }
 
+/// What an object was before, and what it is now.
+type Seen = (Option<Arc<Object>>, Arc<Object>);
+
 /// An object in the member.
 type Place = (Arc<Gvr>, ObjectKey);
 
@@ -169,8 +178,8 @@ pub(super) struct Site {
     pub(super) member: Arc<Member>,
     followed: Mutex<BTreeMap<Gvr, Arc<Followed>>>,
     records: Mutex<Records>,
-    /// Objects that are being sent, and the versions of them that came back before the answer did.
-    sending: Mutex<HashMap<Place, Vec<Text>, Hashed>>,
+    /// Objects that are being sent, and what came back of them before the answer did.
+    sending: Mutex<HashMap<Place, Vec<Seen>, Hashed>>,
 }
 
 /// Keeps what comes back of an object from being looked at before the answer tells which of it is ours.
@@ -183,9 +192,16 @@ impl Sending<'_> {
     /// Ends it; returns whether anything came that is not what was remembered.
     fn end(self) -> bool {
         let seen = self.site.sending.lock().remove(self.place).unwrap_or_default();
-        let records = self.site.records.lock();
-        let own = records.get(&self.place.0, &self.place.1).map(|record| &record.version);
-        seen.iter().any(|version| Some(version) != own)
+        let mut records = self.site.records.lock();
+        let mut record = records.get_mut(&self.place.0, &self.place.1);
+        let mut differs = false;
+        for (old, new) in &seen {
+            differs |= match &mut record {
+                Some(record) => record.take_in(old.as_ref(), new),
+                None => true,
+            };
+        }
+        differs
     }
 }
 
@@ -309,13 +325,10 @@ impl Site {
             // Nothing is to be compared with, so the manifest goes out as it is.
             match api.create_text(parcel.text.clone()).await {
                 Ok(object) => {
-                    self.remember(place.clone(), parcel.hash, &object);
+                    self.remember(place.clone(), parcel, &object);
                     return Ok(Delivered::There { object, wrote: true });
                 }
-                Err(error) if error.is_already_exists() || error.is_conflict() => {
-                    observed = api.find(&place.1.name).await?;
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => observed = find_in_the_way(api, &place.1.name, error).await?,
             }
         }
         let desired: Value = Value::from_text(parcel.text)?;
@@ -324,7 +337,7 @@ impl Site {
             let answer = match decide(&desired, observed.as_ref(), interpreter, &lane.cluster)? {
                 Delivery::Nothing => {
                     let object = observed.unwrap_or_default();
-                    self.remember(place.clone(), parcel.hash, &object);
+                    self.remember(place.clone(), parcel, &object);
                     return Ok(Delivered::There { object, wrote: false });
                 }
                 Delivery::Create(object) => api.create_owned(object).await,
@@ -334,7 +347,7 @@ impl Site {
                 Ok(object) => {
                     let before = observed.as_ref().map(ObjectExt::resource_version);
                     let wrote = before != Some(object.resource_version());
-                    self.remember(place.clone(), parcel.hash, &object);
+                    self.remember(place.clone(), parcel, &object);
                     return Ok(Delivered::There { object, wrote });
                 }
                 Err(error) if error.is_already_exists() || error.is_conflict() => {
@@ -351,9 +364,10 @@ impl Site {
         self.member.client.api(gvr).namespaced(&key.namespace).slim()
     }
 
-    fn remember(&self, place: Place, manifest: u64, object: &Value) {
+    fn remember(&self, place: Place, parcel: &Parcel<'_>, object: &Value) {
         let record = Record {
-            manifest,
+            work: parcel.work.name.clone(),
+            manifest: parcel.hash,
             version: object.resource_version().into(),
             uid: object.uid().into(),
             generation: object.i64_at(&["metadata", "generation"]).unwrap_or_default(),
@@ -457,38 +471,34 @@ impl Site {
 
     /// Takes in that an object in the member changed. Must be quick.
     fn on_object(&self, lane: &Lane, gvr: &Arc<Gvr>, change: &Change) {
-        let object = change.object();
-        let marks = &object.meta().annotations;
-        let (Some(namespace), Some(name)) =
-            (marks.get(annotations::WORK_NAMESPACE), marks.get(annotations::WORK_NAME))
-        else {
-            return;
-        };
-        if karmada_api::names::cluster_of_execution_space(namespace) != Some(&lane.cluster) {
-            return;
-        }
-        let work = ObjectKey::new(namespace, name);
-        let place = (gvr.clone(), ObjectKey::of(object));
+        let place = (gvr.clone(), ObjectKey::of(change.object()));
         match change {
-            Change::Applied { new, .. } => {
+            Change::Applied { old, new } => {
                 if let Some(seen) = self.sending.lock().get_mut(&place) {
-                    return seen.push(new.meta().resource_version.clone());
+                    return seen.push((old.clone(), new.clone()));
                 }
-                let (records, version) = (self.records.lock(), &new.meta().resource_version);
-                let known = records.get(gvr, &place.1).map(|record| record.version == *version);
-                drop(records);
-                match known {
-                    // Our own write; its answer told all about it.
-                    Some(true) => {}
-                    Some(_) => lane.look(work),
-                    // The first look at everything comes with the delivery of the Works.
-                    None if !self.is_synced(gvr) => {}
-                    None => lane.look(work),
+                let known = self.records.lock().get_mut(gvr, &place.1).map(|record| {
+                    record.take_in(old.as_ref(), new).then(|| lane.work(&record.work))
+                });
+                let known = match known {
+                    Some(None) => return,
+                    known => known.flatten(),
+                };
+                // The first look at everything comes with the delivery of the Works.
+                if known.is_none() && !self.is_synced(gvr) {
+                    return;
+                }
+                let first = || named_work(lane, old.as_ref().unwrap_or(new));
+                if let Some(work) = known.or_else(first).or_else(|| named_work(lane, new)) {
+                    lane.look(work);
                 }
             }
-            Change::Deleted(_) => {
-                self.records.lock().remove(gvr, &place.1);
-                if lane.running.works.cache().get(&work).is_some() {
+            Change::Deleted(object) => {
+                let known = self.records.lock().remove(gvr, &place.1);
+                let known = known.map(|record| lane.work(&record.work));
+                if let Some(work) = known.or_else(|| named_work(lane, object))
+                    && lane.running.works.cache().get(&work).is_some()
+                {
                     lane.deliver(work, Priority::Normal);
                 }
             }
@@ -502,6 +512,30 @@ impl Site {
 }
 
 impl Record {
+    /// Takes in what became of the object, and returns whether that is worth a look.
+    fn take_in(&mut self, old: Option<&Arc<Object>>, new: &Object) -> bool {
+        let meta = new.meta();
+        if self.version == meta.resource_version {
+            // Our own write; its answer told all about it.
+            return false;
+        }
+        // Where the status is a part of the object like any other, versions and generations do not tell
+        // whether anything else changed.
+        let may_be_status = meta.generation == 0 || meta.generation != self.generation;
+        let is_next = |old: &&Arc<Object>| {
+            self.version == old.meta().resource_version && self.uid == meta.uid
+        };
+        if may_be_status
+            && let Some(old) = old.filter(is_next)
+            && without_status(old) == without_status(new)
+        {
+            self.version = meta.resource_version.clone();
+            self.generation = meta.generation;
+            self.marks = marks(meta.labels.iter(), meta.annotations.iter());
+        }
+        true
+    }
+
     /// Whether the object is another one, an older one, or changed in anything but its status.
     fn is_disturbed(&self, meta: &Meta) -> bool {
         if self.version == meta.resource_version {
@@ -523,6 +557,26 @@ fn sent(is_new: bool, delivered: &Result<Delivered, Refusal>) -> Sent {
         (false, Ok(delivered)) if delivered.wrote() => Sent::Updated,
         (false, Ok(_)) => Sent::Unchanged,
         (false, Err(_)) => Sent::NotUpdated,
+    }
+}
+
+/// What a refused creation met. Ports, quotas and webhooks are asked before anybody notices that the
+/// name is taken, so any refusal may be that of something which is there.
+async fn find_in_the_way(
+    api: &Api,
+    name: &str,
+    refusal: karmada_client::Error,
+) -> Result<Option<Value>, Refusal> {
+    if refusal.is_already_exists() || refusal.is_conflict() {
+        return Ok(api.find(name).await?);
+    }
+    // Where there is no namespace, nothing is in it.
+    if refusal.api().is_none() || refusal.is_not_found() {
+        return Err(refusal.into());
+    }
+    match api.find(name).await {
+        Ok(Some(found)) => Ok(Some(found)),
+        _ => Err(refusal.into()),
     }
 }
 
@@ -550,6 +604,20 @@ fn decide(
         }
         DeliveryError::Retain(problem) => Refusal::Retain(problem),
     })
+}
+
+fn without_status(object: &Object) -> Value {
+    let mut content = object.content();
+    manifest::prune(&mut content);
+    content
+}
+
+/// The Work of this lane that an object names.
+fn named_work(lane: &Lane, object: &Object) -> Option<ObjectKey> {
+    let marks = &object.meta().annotations;
+    let namespace = marks.get(annotations::WORK_NAMESPACE)?;
+    let is_ours = karmada_api::names::cluster_of_execution_space(namespace) == Some(&lane.cluster);
+    is_ours.then_some(ObjectKey::new(namespace, marks.get(annotations::WORK_NAME)?))
 }
 
 /// Whether a version was given out before another one by the same server.

@@ -72,7 +72,6 @@ pub struct Renderer<'a, B> {
     revise: Option<ReviseReplicas<'a>>,
     base: Value,
     generation: i64,
-    conflict_resolution: &'static str,
     template_uid: String,
     /// Completions of a divided Job, by cluster.
     completions: Vec<(String, i64)>,
@@ -95,6 +94,7 @@ struct Body {
     object: Value,
     /// The Work's annotations about overrides.
     records: Vec<(&'static str, String)>,
+    conflict_resolution: &'static str,
 }
 
 /// How many variants are kept. Few bindings have more: replicas of equal clusters differ by one.
@@ -119,7 +119,6 @@ impl<'a, B: Binding> Renderer<'a, B> {
             revise: revise.filter(|_| binding.spec().is_workload()),
             base,
             generation: template.i64_at(&["metadata", "generation"]).unwrap_or(0),
-            conflict_resolution: conflict_resolution(template, binding.spec()),
             template_uid: template.uid().to_owned(),
             completions: divide_completions(template, binding.spec()),
             inject_state,
@@ -141,17 +140,18 @@ impl<'a, B: Binding> Renderer<'a, B> {
         existing: Option<&Work>,
         trace: Option<&mut Vec<OverrideStep>>,
     ) -> Result<Work, RenderError> {
-        let Body { mut object, records } = match trace {
+        let Body { mut object, records, conflict_resolution } = match trace {
             Some(trace) => self.body(&self.variant(target, cluster), &target.name, Some(trace))?,
             None => self.shared_body(self.variant(target, cluster), &target.name)?,
         };
         if self.inject_state {
             inject_state(&mut object, self.binding.spec(), &target.name);
         }
-        let mut work = self.envelope(&target.name);
+        let mut work = self.envelope(&target.name, conflict_resolution);
         let records = records.into_iter().map(|(key, record)| (key.to_owned(), record));
         work.metadata.annotations.extend(records);
-        work.spec.workload.manifests = vec![self.finish(object, &work, existing)];
+        work.spec.workload.manifests =
+            vec![self.finish(object, &work, conflict_resolution, existing)];
         Ok(work)
     }
 
@@ -208,11 +208,12 @@ impl<'a, B: Binding> Renderer<'a, B> {
             (annotations::APPLIED_OVERRIDES, applied.namespaced()),
         ];
         let records = records.into_iter().filter_map(|(key, record)| Some((key, record?)));
-        Ok(Body { object, records: records.collect() })
+        let conflict_resolution = conflict_resolution(&object, self.binding.spec());
+        Ok(Body { object, records: records.collect(), conflict_resolution })
     }
 
     /// A Work without its manifest.
-    fn envelope(&self, cluster: &str) -> Work {
+    fn envelope(&self, cluster: &str, conflict_resolution: &str) -> Work {
         let spec = self.binding.spec();
         let resource = &spec.resource;
         let mut work = Work::default();
@@ -223,10 +224,9 @@ impl<'a, B: Binding> Renderer<'a, B> {
             .labels
             .insert(B::PERMANENT_ID.to_owned(), self.binding.permanent_id().to_owned());
         work.metadata.annotations.extend(back_reference(self.binding));
-        work.metadata.annotations.insert(
-            annotations::CONFLICT_RESOLUTION.to_owned(),
-            self.conflict_resolution.to_owned(),
-        );
+        work.metadata
+            .annotations
+            .insert(annotations::CONFLICT_RESOLUTION.to_owned(), conflict_resolution.to_owned());
         work.spec = WorkSpec {
             workload: WorkloadTemplate::default(),
             suspend_dispatching: Some(spec.is_dispatching_suspended(cluster)),
@@ -236,13 +236,19 @@ impl<'a, B: Binding> Renderer<'a, B> {
     }
 
     /// Marks the manifest as ours, prunes it and records what we put there.
-    fn finish(&self, mut object: Value, work: &Work, existing: Option<&Work>) -> Value {
+    fn finish(
+        &self,
+        mut object: Value,
+        work: &Work,
+        conflict_resolution: &str,
+        existing: Option<&Work>,
+    ) -> Value {
         let marks = object.map_at_mut(&["metadata", "annotations"]);
         for (key, value) in [
             (annotations::TEMPLATE_UID, self.template_uid.as_str()),
             (annotations::WORK_NAME, &work.metadata.name),
             (annotations::WORK_NAMESPACE, &work.metadata.namespace),
-            (annotations::CONFLICT_RESOLUTION, self.conflict_resolution),
+            (annotations::CONFLICT_RESOLUTION, conflict_resolution),
         ] {
             marks.insert(key.to_owned(), value.into());
         }
@@ -348,12 +354,13 @@ fn back_reference<B: Binding>(binding: &B) -> Vec<(String, String)> {
     reference
 }
 
-/// What happens to an object that exists in the member already: the template may say, else the binding.
-fn conflict_resolution(template: &Value, spec: &ResourceBindingSpec) -> &'static str {
+/// What happens to an object that exists in the member already: the object may say, by its template or
+/// an override, else the binding.
+fn conflict_resolution(object: &Value, spec: &ResourceBindingSpec) -> &'static str {
     use annotations::{
         CONFLICT_RESOLUTION, CONFLICT_RESOLUTION_ABORT, CONFLICT_RESOLUTION_OVERWRITE,
     };
-    match template.annotation(CONFLICT_RESOLUTION) {
+    match object.annotation(CONFLICT_RESOLUTION) {
         Some(CONFLICT_RESOLUTION_OVERWRITE) => CONFLICT_RESOLUTION_OVERWRITE,
         Some(CONFLICT_RESOLUTION_ABORT) => CONFLICT_RESOLUTION_ABORT,
         _ if spec.conflict_resolution == ConflictResolution::Overwrite => {

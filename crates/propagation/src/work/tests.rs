@@ -96,6 +96,47 @@ fn a_failing_edit_leaves_its_cluster_without_a_work_and_the_others_untouched() {
     }
 }
 
+fn rendered(
+    binding: &ResourceBinding,
+    template: &Value,
+    overriders: Value,
+) -> Result<Vec<Work>, RenderError> {
+    let policy: OverridePolicy = karmada_apimachinery::from_value(json!({
+        "metadata": {"name": "op", "namespace": "ns"},
+        "spec": {"overrideRules": [
+            {"targetCluster": {"clusterNames": ["m1"]}, "overriders": overriders}]},
+    }))
+    .unwrap();
+    let mut index = OverrideIndex::default();
+    index.insert(&policy);
+    let overrides = Overrides::find(&OverrideIndex::default(), &index, template);
+    let renderer = Renderer::new(template, binding, &overrides, None, false);
+    let work = |target: &TargetCluster| renderer.render(target, &cluster(&target.name), None, None);
+    binding.spec.clusters.iter().map(work).collect()
+}
+
+#[test]
+fn an_override_decides_how_a_conflict_is_resolved_in_its_cluster() {
+    let key = annotations::CONFLICT_RESOLUTION;
+    let mut marked = deployment();
+    marked.set(&["metadata", "annotations", key], "overwrite");
+    let edit = |operator: &str, value: &str| json!({"annotationsOverrider": [{"operator": operator, "value": {key: value}}]});
+    for (template, overriders, expected) in [
+        (deployment(), edit("add", "overwrite"), ["overwrite", "abort"]),
+        (deployment(), edit("add", "nonsense"), ["abort", "abort"]),
+        (marked.clone(), edit("replace", "abort"), ["abort", "overwrite"]),
+        (marked, edit("remove", ""), ["abort", "overwrite"]),
+    ] {
+        let binding = binding(json!({"clusters": [{"name": "m1"}, {"name": "m2"}]}));
+        let works = rendered(&binding, &template, overriders.clone()).unwrap();
+        for (work, expected) in works.iter().zip(expected) {
+            let manifest = &work.spec.workload.manifests[0];
+            assert_eq!(manifest.annotation(key), Some(expected), "{overriders}");
+            assert_eq!(work.metadata.annotations[key], expected, "{overriders}");
+        }
+    }
+}
+
 fn render(
     binding: &ResourceBinding,
     template: &Value,

@@ -113,23 +113,22 @@ impl<'a, B: Binding> Renderer<'a, B> {
         if !overrides.reach_pruned_fields() && !is_pruned_by_kind(template.kind()) {
             manifest::prune(&mut base);
         }
+        let generation = template.i64_at(&["metadata", "generation"]).unwrap_or(0);
+        // Overrides see the template as it is, without our marks.
+        if overrides.is_empty() {
+            mark(&mut base, binding, generation);
+        }
         Self {
             binding,
             overrides,
             revise: revise.filter(|_| binding.spec().is_workload()),
             base,
-            generation: template.i64_at(&["metadata", "generation"]).unwrap_or(0),
+            generation,
             template_uid: template.uid().to_owned(),
             completions: divide_completions(template, binding.spec()),
             inject_state,
             bodies: RefCell::default(),
         }
-        .marked()
-    }
-
-    fn marked(mut self) -> Self {
-        mark(&mut self.base, self.binding, self.generation);
-        self
     }
 
     /// Returns the Work for a target. `existing` is the Work that stands there already.
@@ -200,7 +199,6 @@ impl<'a, B: Binding> Renderer<'a, B> {
                 source: Box::new(source),
             })?;
         if !self.overrides.is_empty() {
-            // An override may replace all labels or annotations; the marks come last.
             mark(&mut object, self.binding, self.generation);
         }
         let records = [

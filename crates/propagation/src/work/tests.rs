@@ -137,6 +137,24 @@ fn an_override_decides_how_a_conflict_is_resolved_in_its_cluster() {
     }
 }
 
+#[test]
+fn overrides_do_not_see_the_marks_of_the_binding() {
+    let bare = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                      "metadata": {"name": "c", "namespace": "ns", "generation": 1}});
+    let add = |path: &str, value: Value| json!({"plaintext": [{"path": path, "operator": "add", "value": value}]});
+    let binding = binding(json!({"clusters": [{"name": "m1"}]}));
+    for map in ["labels", "annotations"] {
+        let below = rendered(&binding, &bare, add(&format!("/metadata/{map}/a"), "b".into()));
+        assert!(matches!(below, Err(RenderError::Override { .. })), "{map}");
+        let whole = add(&format!("/metadata/{map}"), json!({"a": "b"}));
+        let works = rendered(&binding, &bare, whole).unwrap();
+        let metadata = &works[0].spec.workload.manifests[0]["metadata"];
+        assert_eq!(metadata[map]["a"], "b");
+        assert_eq!(metadata["labels"][ResourceBinding::PERMANENT_ID], "rb");
+        assert_eq!(metadata["annotations"][ResourceBinding::NAME_ANNOTATION], "web-deployment");
+    }
+}
+
 fn render(
     binding: &ResourceBinding,
     template: &Value,

@@ -393,11 +393,9 @@ fn divide_completions(template: &Value, spec: &ResourceBindingSpec) -> Vec<(Stri
 
 /// Hands the state that was saved at a failover to the one cluster that takes over.
 fn inject_state(object: &mut Value, spec: &ResourceBindingSpec, cluster: &str) {
-    let ([_], Some(task)) = (spec.clusters.as_slice(), spec.graceful_eviction_tasks.last()) else {
-        return;
-    };
+    let Some(task) = spec.graceful_eviction_tasks.last() else { return };
     let is_new = !task.clusters_before_failover.iter().any(|before| before == cluster);
-    if task.purge_mode == PurgeMode::Directly && is_new {
+    if task.purge_mode == PurgeMode::Directly && is_new && targets(spec).len() == 1 {
         for (key, value) in &task.preserved_label_state {
             object.set(&["metadata", "labels", key.as_str()], value.as_str());
         }

@@ -267,6 +267,32 @@ fn targets_and_leftovers_follow_requirers_and_evictions() {
 }
 
 #[test]
+fn saved_state_is_handed_over_when_one_cluster_alone_gets_the_workload() {
+    let (to, here) = (json!([{"name": "m2"}]), json!([{"name": "m1"}, {"name": "m2"}]));
+    let requirer =
+        |clusters: &Value| json!([{"name": "x", "namespace": "ns", "clusters": clusters}]);
+    for (clusters, required_by, purge_mode, before, is_handed_over) in [
+        (&to, json!([]), "Directly", "m1", true),
+        (&to, requirer(&to), "Directly", "m1", true),
+        (&json!([]), requirer(&to), "Directly", "m1", true),
+        (&to, requirer(&here), "Directly", "m1", false),
+        (&here, json!([]), "Directly", "m1", false),
+        (&to, json!([]), "Gracefully", "m1", false),
+        (&to, json!([]), "Directly", "m2", false),
+    ] {
+        let binding = binding(json!({
+            "clusters": clusters, "requiredBy": required_by,
+            "gracefulEvictionTasks": [{
+                "fromCluster": "m1", "reason": "R", "producer": "p", "purgeMode": purge_mode,
+                "preservedLabelState": {"state": "7"}, "clustersBeforeFailover": [before]}],
+        }));
+        let work = render(&binding, &deployment(), "m2", None);
+        let state = work.spec.workload.manifests[0].str_at(&["metadata", "labels", "state"]);
+        assert_eq!(state, is_handed_over.then_some("7"), "{clusters} {required_by} {purge_mode}");
+    }
+}
+
+#[test]
 fn delivery_is_suspended_to_all_or_to_named_clusters() {
     let suspended = |suspension: Value| {
         let spec = binding(json!({"suspension": suspension})).spec;

@@ -29,6 +29,8 @@ use pointer::PointerError;
 #[error("{policy}: {overrider} overrider: {cause}")]
 pub struct OverrideError {
     pub policy: String,
+    /// The policies that were applied before it, in their order.
+    pub applied: Vec<String>,
     pub overrider: &'static str,
     pub cause: Cause,
 }
@@ -221,12 +223,17 @@ impl Overrides {
         mut trace: Option<&mut Vec<OverrideStep>>,
     ) -> Result<Applied, OverrideError> {
         let mut applied = Applied::default();
-        let mut places = places.iter().peekable();
+        let mut left = places.iter().peekable();
         for (place, (policy, rule)) in self.rules().enumerate() {
-            if places.next_if_eq(&&place).is_none() {
+            if left.next_if_eq(&&place).is_none() {
                 continue;
             }
-            apply_rule(object, &rule.overriders, policy, cluster, trace.as_deref_mut())?;
+            apply_rule(object, &rule.overriders, policy, cluster, trace.as_deref_mut()).map_err(
+                |error| {
+                    let before = places.len() - left.len() - 1;
+                    OverrideError { applied: self.titles(&places[..before]), ..error }
+                },
+            )?;
             let is_cluster_scoped = policy.namespace.is_empty();
             let record = if is_cluster_scoped {
                 &mut applied.cluster_scoped
@@ -236,6 +243,18 @@ impl Overrides {
             record.push((policy.name.clone(), rule.overriders.clone()));
         }
         Ok(applied)
+    }
+
+    /// The policies of the rules at these places, each once.
+    fn titles(&self, places: &[usize]) -> Vec<String> {
+        let mut titles: Vec<String> = self
+            .rules()
+            .enumerate()
+            .filter(|(place, _)| places.contains(place))
+            .map(|(_, (policy, _))| policy.title())
+            .collect();
+        titles.dedup();
+        titles
     }
 
     /// Every rule with its policy, in the order of application.
@@ -308,7 +327,9 @@ fn apply_rule(
             }
             Ok(())
         }
-        Err(cause) => Err(OverrideError { policy: policy.title(), overrider, cause }),
+        Err(cause) => {
+            Err(OverrideError { policy: policy.title(), applied: Vec::new(), overrider, cause })
+        }
     };
     for overrider in &overriders.image_overrider {
         run("image", override_image(object, overrider))?;

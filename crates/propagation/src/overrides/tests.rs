@@ -183,6 +183,34 @@ fn a_failing_edit_fails_the_cluster_and_names_the_place() {
 }
 
 #[test]
+fn an_error_names_the_policies_that_were_applied_before() {
+    let label = json!({"labelsOverrider": [{"operator": "add", "value": {"a": "b"}}]});
+    let bad = json!({"plaintext": [{"path": "/spec/missing", "operator": "remove"}]});
+    let everywhere: ClusterOverridePolicy = karmada_apimachinery::from_value(json!({
+        "metadata": {"name": "cop"},
+        "spec": {"overrideRules": [{"overriders": label}, {"overriders": label}]},
+    }))
+    .unwrap();
+    let elsewhere: OverridePolicy = karmada_apimachinery::from_value(json!({
+        "metadata": {"name": "a", "namespace": "ns"},
+        "spec": {"overrideRules": [
+            {"targetCluster": {"clusterNames": ["m2"]}, "overriders": label}]},
+    }))
+    .unwrap();
+    let (mut cluster_scoped, mut namespaced) = (OverrideIndex::default(), OverrideIndex::default());
+    cluster_scoped.insert(&everywhere);
+    namespaced.insert(&elsewhere);
+    for (name, overriders) in [("b", &label), ("c", &bad), ("d", &label)] {
+        namespaced.insert(&policy(name, json!([]), overriders.clone()));
+    }
+    let error = Overrides::find(&cluster_scoped, &namespaced, &deployment())
+        .apply(&mut deployment(), &cluster("m1"), None)
+        .unwrap_err();
+    assert_eq!(error.applied, ["ClusterOverridePolicy cop", "OverridePolicy ns/b"]);
+    assert_eq!(error.policy, "OverridePolicy ns/c");
+}
+
+#[test]
 fn rules_concern_the_clusters_they_name_and_are_recorded() {
     let policy: ClusterOverridePolicy = karmada_apimachinery::from_value(json!({
         "metadata": {"name": "cop"},

@@ -363,12 +363,13 @@ impl Ctx {
                     report.again |= self.works.cache().get(&target.work).is_none();
                 }
                 Ok(outcome) => writes.push((target.cluster, target.work, outcome)),
-                Err(Failure { message, policy }) => {
+                Err(Failure { message, policy, applied }) => {
                     if let Some(policy) = policy {
                         let note =
                             format!("Apply {policy} for cluster({}) failed.", target.cluster);
                         let reason = event_reason::APPLY_OVERRIDE_POLICY_FAILED;
                         if self.memory.lock().failures.get(key) != Some(&message) {
+                            self.tell_applied(template, &target.cluster, applied);
                             self.override_events.warning(template, reason, note);
                         }
                     }
@@ -387,13 +388,17 @@ impl Ctx {
                 Ok(()) => report.written += 1,
                 Err(error) => report.failures.push(error.to_string()),
             }
-            for policy in policies {
-                let note = format!("Apply {policy} for cluster({cluster}) succeed.");
-                let reason = event_reason::APPLY_OVERRIDE_POLICY_SUCCEED;
-                self.override_events.normal(template, reason, note);
-            }
+            self.tell_applied(template, &cluster, policies);
         }
         report
+    }
+
+    fn tell_applied(&self, template: &Object, cluster: &str, policies: Vec<String>) {
+        for policy in policies {
+            let note = format!("Apply {policy} for cluster({cluster}) succeed.");
+            let reason = event_reason::APPLY_OVERRIDE_POLICY_SUCCEED;
+            self.override_events.normal(template, reason, note);
+        }
     }
 
     async fn write(

@@ -41,10 +41,14 @@ pub enum Cause {
     Pointer(#[from] PointerError),
     #[error(transparent)]
     Image(#[from] BadImage),
-    #[error("{0} is not a string")]
+    #[error("failed to obtain imageValue with predicate path({path}), error: {problem}")]
+    NoImage { path: String, problem: String },
+    #[error("Get object's value by overrider's path({0}) is not string")]
     NotText(String),
-    #[error("{path} holds no {language}: {problem}")]
-    Unreadable { path: String, language: &'static str, problem: String },
+    #[error("invalid state detected")]
+    BadJson,
+    #[error("{path} holds no YAML: {problem}")]
+    BadYaml { path: String, problem: String },
 }
 
 /// A policy prepared for use.
@@ -376,8 +380,9 @@ fn override_image(object: &mut Value, overrider: &ImageOverrider) -> Result<Chan
     };
     let mut changes = Changes::new();
     if let Some(predicate) = &overrider.predicate {
-        let place = pointer::get_mut(object, &predicate.path)?;
-        let text = place.as_str().ok_or_else(|| Cause::NotText(predicate.path.clone()))?;
+        let no_image = |problem| Cause::NoImage { path: predicate.path.clone(), problem };
+        let place = image_at(object, &predicate.path).map_err(no_image)?;
+        let text = place.as_str().unwrap_or_default();
         let edited = edit(text)?;
         changes.push(format!("replace {} = {edited}", predicate.path));
         *place = edited.into();
@@ -391,6 +396,24 @@ fn override_image(object: &mut Value, overrider: &ImageOverrider) -> Result<Chan
         container.set(&["image"], edited);
     }
     Ok(changes)
+}
+
+/// The text a predicate names. Its path is no JSON pointer: nothing in it is escaped.
+fn image_at<'a>(object: &'a mut Value, path: &str) -> Result<&'a mut Value, String> {
+    let path = path.trim_matches('/');
+    let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
+    let mut place = object;
+    for segment in above.split('/').filter(|_| !above.is_empty()) {
+        if place.is_array() && segment.parse::<i32>().is_err() {
+            return Err(format!("path({segment}) of rawObj's is not number"));
+        }
+        let held = pointer::child(place, segment);
+        place = held.filter(|held| held.is_object() || held.is_array()).ok_or_else(|| {
+            format!("path({segment}) of rawObj's type is not map[string]interface{{}} and []interface{{}}")
+        })?;
+    }
+    let text = pointer::child(place, last).filter(|held| held.is_string());
+    text.ok_or_else(|| format!("failed to convert path({last}) to string"))
 }
 
 fn override_words(object: &mut Value, field: &str, overrider: &CommandArgsOverrider) -> Changes {
@@ -465,43 +488,12 @@ impl<'a> From<&'a PlaintextOverrider> for Edit<'a> {
 
 impl Edit<'_> {
     fn perform(&self, root: &mut Value) -> Result<(), PointerError> {
-        let done = match self.operator {
+        match self.operator {
             OverriderOperator::Add => pointer::add(root, self.path, self.value.clone()),
             OverriderOperator::Replace => pointer::replace(root, self.path, self.value.clone()),
             OverriderOperator::Remove => pointer::remove(root, self.path),
             _ => Ok(()),
-        };
-        done.map_err(|error| self.in_known_words(error, root))
-    }
-
-    /// Compat: these texts reach events, where people know them from the original's patch library.
-    fn in_known_words(&self, error: PointerError, root: &mut Value) -> PointerError {
-        let PointerError::Missing(path) = &error else { return error };
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let has_parent =
-            pointer::get_mut(root, parent).is_ok_and(|v| v.is_object() || v.is_array());
-        let text = match (self.operator, has_parent) {
-            (OverriderOperator::Replace, true) => {
-                format!(
-                    "replace operation does not apply: doc is missing key: {path}: missing value"
-                )
-            }
-            (OverriderOperator::Replace, false) => {
-                format!(
-                    "replace operation does not apply: doc is missing path: {path}: missing value"
-                )
-            }
-            (OverriderOperator::Remove, true) => {
-                let key = path.rsplit('/').next().unwrap_or_default();
-                format!(
-                    "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
-                )
-            }
-            (operator, _) => format!(
-                "{operator} operation does not apply: doc is missing path: \"{path}\": missing value"
-            ),
-        };
-        PointerError::Refused(text)
+        }
     }
 
     fn describe(&self, prefix: &str) -> String {
@@ -525,12 +517,11 @@ fn override_field(object: &mut Value, overrider: &FieldOverrider) -> Result<Chan
     }
     let place = pointer::get_mut(object, path)?;
     let text = place.as_str().ok_or_else(|| Cause::NotText(path.clone()))?;
-    let unreadable = |problem: String| Cause::Unreadable { path: path.clone(), language, problem };
     let mut document = if language == "JSON" {
-        serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?
+        serde_json::from_str(text).map_err(|_| Cause::BadJson)?
     } else {
-        let decoded = decode::yaml_untyped(text.as_bytes());
-        decoded.map_err(|error| unreadable(error.to_string()))?.value
+        let bad = |problem: String| Cause::BadYaml { path: path.clone(), problem };
+        decode::yaml_untyped(text.as_bytes()).map_err(|error| bad(error.to_string()))?.value
     };
     let mut changes = Changes::new();
     for edit in edits {

@@ -178,8 +178,89 @@ fn a_failing_edit_fails_the_cluster_and_names_the_place() {
     assert_eq!(trace, []);
     assert_eq!(
         error.to_string(),
-        "OverridePolicy ns/p: plaintext overrider: error in remove for path: '/spec/missing': Unable to remove nonexistent key: missing: missing value"
+        "OverridePolicy ns/p: plaintext overrider: error in remove for path: '/spec/missing': unable to remove nonexistent key: missing: missing value"
     );
+}
+
+#[test]
+fn what_cannot_be_applied_is_told_in_the_words_of_the_original() {
+    let containers = "/spec/template/spec/containers";
+    let plain = |operator: &str, path: &str| json!({"plaintext": [{"path": path, "operator": operator, "value": "v"}]});
+    let image = |path: &str| json!({"imageOverrider": [{"predicate": {"path": path}, "component": "Tag", "operator": "replace", "value": "v"}]});
+    let field = |path: &str, sub_path: &str| json!({"fieldOverrider": [{"fieldPath": path, "json": [{"subPath": sub_path, "operator": "replace", "value": 1}]}]});
+    let missing = |operator: &str, part: &str, path: &str| {
+        format!("{operator} operation does not apply: doc is missing {part}: {path}: missing value")
+    };
+    let refused = |operator: &str, path: &str, problem: &str| {
+        format!("error in {operator} for path: '{path}': {problem}")
+    };
+    let no_image = |path: &str, problem: &str| {
+        format!("failed to obtain imageValue with predicate path({path}), error: {problem}")
+    };
+    let at = |below: &str| format!("{containers}{below}");
+    let out =
+        |index: i64| format!("Unable to access invalid index: {index}: invalid index referenced");
+    for (overriders, expected) in [
+        (plain("replace", "/data/x/y"), missing("replace", "path", "/data/x/y")),
+        (plain("replace", &at("/5/image")), missing("replace", "path", &at("/5/image"))),
+        (plain("replace", "/spec/replicas/x"), missing("replace", "path", "/spec/replicas/x")),
+        (plain("replace", &at("/5")), missing("replace", "key", &at("/5"))),
+        (plain("replace", &at("/x")), missing("replace", "key", &at("/x"))),
+        (plain("replace", "/spec/x"), missing("replace", "key", "/spec/x")),
+        (plain("add", "/data/x"), missing("add", "path", "\"/data/x\"")),
+        (plain("add", "/spec/replicas/x"), missing("add", "path", "\"/spec/replicas/x\"")),
+        (plain("add", &at("/5")), refused("add", &at("/5"), &out(5))),
+        (plain("add", &at("/-3")), refused("add", &at("/-3"), &out(-3))),
+        (
+            plain("add", &at("/x")),
+            refused(
+                "add",
+                &at("/x"),
+                "value was not a proper array index: 'x': strconv.Atoi: parsing \"x\": invalid syntax",
+            ),
+        ),
+        (plain("remove", "/data/x"), missing("remove", "path", "\"/data/x\"")),
+        (plain("remove", &at("/1")), refused("remove", &at("/1"), &out(1))),
+        (
+            plain("remove", "/spec/a~1b"),
+            refused("remove", "/spec/a~1b", "unable to remove nonexistent key: a/b: missing value"),
+        ),
+        (
+            image("/spec/replicas/x"),
+            no_image(
+                "/spec/replicas/x",
+                "path(replicas) of rawObj's type is not map[string]interface{} and []interface{}",
+            ),
+        ),
+        (
+            image("/spec/replicas"),
+            no_image("/spec/replicas", "failed to convert path(replicas) to string"),
+        ),
+        (
+            image(&at("/web/image")),
+            no_image(&at("/web/image"), "path(web) of rawObj's is not number"),
+        ),
+        (
+            image("/metadata/labels/k8s"),
+            no_image("/metadata/labels/k8s", "failed to convert path(k8s) to string"),
+        ),
+        (
+            image("/metadata/annotations/a"),
+            "failed to parse image value(No Image), error: invalid reference format".to_owned(),
+        ),
+        (
+            field("/spec/replicas", "/a"),
+            "Get object's value by overrider's path(/spec/replicas) is not string".to_owned(),
+        ),
+        (field("/spec/x", "/a"), "object has no key \"x\": JSON pointer error".to_owned()),
+        (field("/metadata/name", "/a"), "invalid state detected".to_owned()),
+        (field("/metadata/annotations/json", "/a/b"), missing("replace", "path", "/a/b")),
+    ] {
+        let mut object = deployment();
+        object.set(&["metadata", "annotations"], json!({"a": "No Image", "json": "{}"}));
+        let error = overridden(&object, &[policy("p", json!([]), overriders.clone())]).unwrap_err();
+        assert_eq!(error.cause.to_string(), expected, "{overriders}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Which override policies change an object for a cluster, in which order, and what they change.
 
+mod document;
 pub mod image;
 pub mod pointer;
 #[cfg(test)]
@@ -16,13 +17,14 @@ use karmada_api::policy::{
     LabelAnnotationOverrider, OverriderOperator, Overriders, PlaintextOverrider, ResourceSelector,
     RuleWithCluster, YAMLPatchOperation,
 };
-use karmada_apimachinery::field::{go_escape, go_json};
+use karmada_apimachinery::field::go_escape;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
 use karmada_apimachinery::{Value, decode, yaml};
 
 use crate::selector::{Head, Precision, best_pick};
+use document::Document;
 use image::{BadImage, Image};
-use pointer::PointerError;
+use pointer::{PointerError, Tree};
 
 /// An override that cannot be applied; nothing of it reaches the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -487,10 +489,10 @@ impl<'a> From<&'a PlaintextOverrider> for Edit<'a> {
 }
 
 impl Edit<'_> {
-    fn perform(&self, root: &mut Value) -> Result<(), PointerError> {
+    fn perform<T: Tree>(&self, root: &mut T) -> Result<(), PointerError> {
         match self.operator {
-            OverriderOperator::Add => pointer::add(root, self.path, self.value.clone()),
-            OverriderOperator::Replace => pointer::replace(root, self.path, self.value.clone()),
+            OverriderOperator::Add => pointer::add(root, self.path, T::of(self.value)),
+            OverriderOperator::Replace => pointer::replace(root, self.path, T::of(self.value)),
             OverriderOperator::Remove => pointer::remove(root, self.path),
             _ => Ok(()),
         }
@@ -507,30 +509,34 @@ impl Edit<'_> {
 
 fn override_field(object: &mut Value, overrider: &FieldOverrider) -> Result<Changes, Cause> {
     let path = &overrider.field_path;
-    let (language, edits): (&'static str, Vec<Edit<'_>>) = if overrider.yaml.is_empty() {
-        ("JSON", overrider.json.iter().map(Edit::from).collect())
+    let is_yaml = !overrider.yaml.is_empty();
+    let edits: Vec<Edit<'_>> = if is_yaml {
+        overrider.yaml.iter().map(Edit::from).collect()
     } else {
-        ("YAML", overrider.yaml.iter().map(Edit::from).collect())
+        overrider.json.iter().map(Edit::from).collect()
     };
     if edits.is_empty() {
         return Ok(Changes::new());
     }
     let place = pointer::get_mut(object, path)?;
     let text = place.as_str().ok_or_else(|| Cause::NotText(path.clone()))?;
-    let mut document = if language == "JSON" {
-        serde_json::from_str(text).map_err(|_| Cause::BadJson)?
-    } else {
-        let bad = |problem: String| Cause::BadYaml { path: path.clone(), problem };
-        decode::yaml_untyped(text.as_bytes()).map_err(|error| bad(error.to_string()))?.value
-    };
-    let mut changes = Changes::new();
-    for edit in edits {
-        edit.perform(&mut document)?;
-        changes.push(edit.describe(&format!("{path}:")));
+    if text.is_empty() && !is_yaml {
+        // Compat: there is nothing to edit in an empty text, and nothing to complain about.
+        return Ok(Changes::new());
     }
-    *place =
-        if language == "JSON" { go_json(&document) } else { yaml::to_string(&document) }.into();
-    Ok(changes)
+    let edited = if is_yaml {
+        let bad = |problem: String| Cause::BadYaml { path: path.clone(), problem };
+        let decoded = decode::yaml_untyped(text.as_bytes());
+        let mut document = decoded.map_err(|error| bad(error.to_string()))?.value;
+        edits.iter().try_for_each(|edit| edit.perform(&mut document))?;
+        yaml::to_string(&document)
+    } else {
+        let mut document: Document = serde_json::from_str(text).map_err(|_| Cause::BadJson)?;
+        edits.iter().try_for_each(|edit| edit.perform(&mut document))?;
+        go_escape(&document.to_string())
+    };
+    *place = edited.into();
+    Ok(edits.iter().map(|edit| edit.describe(&format!("{path}:"))).collect())
 }
 
 fn override_plaintext(

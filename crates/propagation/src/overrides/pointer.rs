@@ -28,33 +28,98 @@ impl PointerError {
     }
 }
 
+/// What paths lead through.
+pub trait Tree: Sized {
+    fn of(value: &Value) -> Self;
+    fn shape(&mut self) -> Shape;
+    fn field(&mut self, key: &str) -> Option<&mut Self>;
+    fn item(&mut self, place: usize) -> Option<&mut Self>;
+    fn set_field(&mut self, key: String, value: Self);
+    /// Whether there was such a field.
+    fn remove_field(&mut self, key: &str) -> bool;
+    fn insert_item(&mut self, place: usize, value: Self);
+    fn remove_item(&mut self, place: usize);
+}
+
+/// What a value is to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Map,
+    /// With so many items.
+    List(usize),
+    Scalar,
+}
+
+impl Tree for Value {
+    fn of(value: &Value) -> Self {
+        value.clone()
+    }
+
+    fn shape(&mut self) -> Shape {
+        match self {
+            Self::Object(_) => Shape::Map,
+            Self::Array(list) => Shape::List(list.len()),
+            _ => Shape::Scalar,
+        }
+    }
+
+    fn field(&mut self, key: &str) -> Option<&mut Self> {
+        self.as_object_mut()?.get_mut(key)
+    }
+
+    fn item(&mut self, place: usize) -> Option<&mut Self> {
+        self.as_array_mut()?.get_mut(place)
+    }
+
+    fn set_field(&mut self, key: String, value: Self) {
+        if let Self::Object(map) = self {
+            map.insert(key, value);
+        }
+    }
+
+    fn remove_field(&mut self, key: &str) -> bool {
+        self.as_object_mut().is_some_and(|map| map.remove(key).is_some())
+    }
+
+    fn insert_item(&mut self, place: usize, value: Self) {
+        if let Self::Array(list) = self {
+            list.insert(place, value);
+        }
+    }
+
+    fn remove_item(&mut self, place: usize) {
+        if let Self::Array(list) = self {
+            list.remove(place);
+        }
+    }
+}
+
 /// Sets the value: a map key is added or replaced, a list element is inserted, `-` appends.
-pub fn add(root: &mut Value, path: &str, value: Value) -> Result<(), PointerError> {
+pub fn add<T: Tree>(root: &mut T, path: &str, value: T) -> Result<(), PointerError> {
     if path.is_empty() {
         *root = value;
         return Ok(());
     }
     let missing = || PointerError::missing("add", "path", &format!("\"{path}\""));
-    match parent_of(root, path).ok_or_else(missing)? {
-        (Value::Object(map), last) => {
-            map.insert(last, value);
-        }
-        (Value::Array(list), last) if last == "-" => list.push(value),
-        (Value::Array(list), last) => {
+    let (parent, last) = parent_of(root, path).ok_or_else(missing)?;
+    match parent.shape() {
+        Shape::Map => parent.set_field(last, value),
+        Shape::List(length) if last == "-" => parent.insert_item(length, value),
+        Shape::List(length) => {
             let index = number(&last).map_err(|problem| {
                 format!("value was not a proper array index: '{last}': {problem}")
             });
-            let index = index.and_then(|index| place(index, list.len() + 1));
+            let place = index.and_then(|index| place(index, length + 1));
             let refused = |problem: String| PointerError::refused("add", path, &problem);
-            list.insert(index.map_err(refused)?, value);
+            parent.insert_item(place.map_err(refused)?, value);
         }
-        _ => return Err(missing()),
+        Shape::Scalar => return Err(missing()),
     }
     Ok(())
 }
 
 /// Replaces a value that exists.
-pub fn replace(root: &mut Value, path: &str, value: Value) -> Result<(), PointerError> {
+pub fn replace<T: Tree>(root: &mut T, path: &str, value: T) -> Result<(), PointerError> {
     if path.is_empty() {
         *root = value;
         return Ok(());
@@ -66,20 +131,22 @@ pub fn replace(root: &mut Value, path: &str, value: Value) -> Result<(), Pointer
 }
 
 /// Removes a value that exists.
-pub fn remove(root: &mut Value, path: &str) -> Result<(), PointerError> {
+pub fn remove<T: Tree>(root: &mut T, path: &str) -> Result<(), PointerError> {
     let missing = || PointerError::missing("remove", "path", &format!("\"{path}\""));
     let refused = |problem: String| PointerError::refused("remove", path, &problem);
-    match parent_of(root, path).ok_or_else(missing)? {
-        (Value::Object(map), last) => {
-            map.remove(&last).ok_or_else(|| {
-                refused(format!("unable to remove nonexistent key: {last}: missing value"))
-            })?;
+    let (parent, last) = parent_of(root, path).ok_or_else(missing)?;
+    match parent.shape() {
+        Shape::Map if parent.remove_field(&last) => {}
+        Shape::Map => {
+            return Err(refused(format!(
+                "unable to remove nonexistent key: {last}: missing value"
+            )));
         }
-        (Value::Array(list), last) => {
-            let index = number(&last).and_then(|index| place(index, list.len()));
-            list.remove(index.map_err(refused)?);
+        Shape::List(length) => {
+            let place = number(&last).and_then(|index| place(index, length));
+            parent.remove_item(place.map_err(refused)?);
         }
-        _ => return Err(missing()),
+        Shape::Scalar => return Err(missing()),
     }
     Ok(())
 }
@@ -115,11 +182,11 @@ fn look<'a>(value: &'a mut Value, token: &str) -> Result<&'a mut Value, PointerE
 }
 
 /// The map or list that holds what the path names, and the name.
-fn parent_of<'a>(root: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+fn parent_of<'a, T: Tree>(root: &'a mut T, path: &str) -> Option<(&'a mut T, String)> {
     let (above, _) = path.rsplit_once('/')?;
     let last = tokens(&path[above.len()..]).next()?;
     let parent = tokens(above).try_fold(root, |value, token| child(value, &token))?;
-    (parent.is_object() || parent.is_array()).then_some((parent, last))
+    (parent.shape() != Shape::Scalar).then_some((parent, last))
 }
 
 /// The names a path leads by.
@@ -127,14 +194,13 @@ fn tokens(path: &str) -> impl Iterator<Item = String> {
     path.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"))
 }
 
-pub(super) fn child<'a>(value: &'a mut Value, token: &str) -> Option<&'a mut Value> {
-    match value {
-        Value::Object(map) => map.get_mut(token),
-        Value::Array(list) => {
-            let index = number(token).and_then(|index| place(index, list.len())).ok()?;
-            list.get_mut(index)
+pub(super) fn child<'a, T: Tree>(value: &'a mut T, token: &str) -> Option<&'a mut T> {
+    match value.shape() {
+        Shape::Map => value.field(token),
+        Shape::List(length) => {
+            value.item(number(token).and_then(|index| place(index, length)).ok()?)
         }
-        _ => None,
+        Shape::Scalar => None,
     }
 }
 

@@ -128,12 +128,57 @@ fn documents_inside_strings_are_edited() {
     let result = overridden(&config, &[policy("p", json!([]), overriders)]).unwrap();
     assert_eq!(result["data"]["cfg"], "a: 5\nb: 2\n");
     assert_eq!(result["data"]["json"], r#"{"x":{"y":1,"z":"\u003c"}}"#);
+    let mut empty = config.clone();
+    empty["data"]["json"] = "".into();
+    let add = json!({"fieldOverrider": [{"fieldPath": "/data/json", "json": [
+        {"subPath": "/x", "operator": "add", "value": 1}]}]});
+    assert_eq!(overridden(&empty, &[policy("p", json!([]), add)]).unwrap(), empty);
     // Quirk 21 of the register: fixed, an overrider without edits changes nothing.
     let result = overridden(
         &config,
         &[policy("p", json!([]), json!({"fieldOverrider": [{"fieldPath": "/data/cfg"}]}))],
     );
     assert_eq!(result.unwrap(), config);
+}
+
+#[test]
+fn a_json_document_keeps_its_order_and_its_spelling() {
+    let edit = |operator: &str, path: &str, value: Value| json!({"subPath": path, "operator": operator, "value": value});
+    let text = r#" {"z": 1.0, "a": {"y": [1e3, { "q" : "a b\"c\\" }, null], "b": "\u0041<"}, "m": 12345678901234567890} "#;
+    for (edits, expected) in [
+        (
+            json!([edit("replace", "/z", json!(2))]),
+            r#"{"z":2,"a":{"y":[1e3,{"q":"a b\"c\\"},null],"b":"\u0041\u003c"},"m":12345678901234567890}"#,
+        ),
+        (
+            json!([
+                edit("add", "/n", json!({"k": 1})),
+                edit("add", "/n/c", json!(true)),
+                edit("add", "/d", json!([]))
+            ]),
+            r#"{"z":1.0,"a":{"y":[1e3,{"q":"a b\"c\\"},null],"b":"\u0041\u003c"},"m":12345678901234567890,"n":{"k":1,"c":true},"d":[]}"#,
+        ),
+        (
+            json!([
+                edit("remove", "/m", json!(null)),
+                edit("remove", "/a/y/1", json!(null)),
+                edit("add", "/a/y/-", json!("x")),
+                edit("add", "/a/y/0", json!(0)),
+                edit("replace", "/a/b", json!("é"))
+            ]),
+            r#"{"z":1.0,"a":{"y":[0,1e3,null,"x"],"b":"é"}}"#,
+        ),
+        (
+            json!([edit("remove", "/z", json!(null)), edit("add", "/z", json!(1))]),
+            r#"{"a":{"y":[1e3,{"q":"a b\"c\\"},null],"b":"\u0041\u003c"},"m":12345678901234567890,"z":1}"#,
+        ),
+        (json!([edit("replace", "", json!({"b": 1, "a": 2}))]), r#"{"a":2,"b":1}"#),
+    ] {
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ns"}, "data": {"json": text}});
+        let overriders = json!({"fieldOverrider": [{"fieldPath": "/data/json", "json": edits}]});
+        let result = overridden(&config, &[policy("p", json!([]), overriders)]).unwrap();
+        assert_eq!(result["data"]["json"], expected, "{edits}");
+    }
 }
 
 // Example: I32
@@ -326,6 +371,15 @@ proptest! {
         for object in [deployment(), json!(null), json!([1]), json!({"kind": "Pod", "spec": {"containers": 3}})] {
             let _ = overridden(&object, &[policy("p", json!([]), overriders.clone())]);
         }
+    }
+
+    #[test]
+    fn an_edited_document_is_what_editing_its_values_gives(path in "(/[a-c0-2-]{0,2}){0,3}", operator in "add|remove|replace", value in 0i64..5) {
+        let mut values = json!({"a": [1, {"b": [2]}], "b": {"c": "x y", "a": {"b": null}}, "1": [[0], []]});
+        let mut document = Document::of(&values);
+        let edit = Edit { path: &path, operator: &operator.as_str().into(), value: &value.into() };
+        prop_assert_eq!(edit.perform(&mut document), edit.perform(&mut values));
+        prop_assert_eq!(serde_json::from_str::<Value>(&document.to_string()).unwrap(), values);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which override policies change an object for a cluster, in which order, and what they change.
 
 mod document;
+mod edit;
 pub mod image;
 pub mod pointer;
 #[cfg(test)]
@@ -13,18 +14,17 @@ use karmada_api::OverridingPolicy;
 use karmada_api::affinity::ClusterFacts;
 use karmada_api::explain::OverrideStep;
 use karmada_api::policy::{
-    CommandArgsOverrider, FieldOverrider, ImageOverrider, JSONPatchOperation,
-    LabelAnnotationOverrider, OverriderOperator, Overriders, PlaintextOverrider, ResourceSelector,
-    RuleWithCluster, YAMLPatchOperation,
+    CommandArgsOverrider, ImageOverrider, LabelAnnotationOverrider, OverriderOperator, Overriders,
+    ResourceSelector, RuleWithCluster,
 };
+use karmada_apimachinery::Value;
 use karmada_apimachinery::field::go_escape;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
-use karmada_apimachinery::{Value, decode, yaml};
 
 use crate::selector::{Head, Precision, best_pick};
-use document::Document;
+use edit::{override_field, override_plaintext};
 use image::{BadImage, Image};
-use pointer::{PointerError, Tree};
+use pointer::PointerError;
 
 /// An override that cannot be applied; nothing of it reaches the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -461,92 +461,4 @@ fn override_marks(object: &mut Value, map: &str, overrider: &LabelAnnotationOver
         changes.push(format!("{} /metadata/{map}/{}", overrider.operator, key.replace('/', "~1")));
     }
     changes
-}
-
-/// One edit of a document inside a string.
-struct Edit<'a> {
-    path: &'a str,
-    operator: &'a OverriderOperator,
-    value: &'a Value,
-}
-
-impl<'a> From<&'a JSONPatchOperation> for Edit<'a> {
-    fn from(edit: &'a JSONPatchOperation) -> Self {
-        Self { path: &edit.sub_path, operator: &edit.operator, value: &edit.value }
-    }
-}
-
-impl<'a> From<&'a YAMLPatchOperation> for Edit<'a> {
-    fn from(edit: &'a YAMLPatchOperation) -> Self {
-        Self { path: &edit.sub_path, operator: &edit.operator, value: &edit.value }
-    }
-}
-
-impl<'a> From<&'a PlaintextOverrider> for Edit<'a> {
-    fn from(edit: &'a PlaintextOverrider) -> Self {
-        Self { path: &edit.path, operator: &edit.operator, value: &edit.value }
-    }
-}
-
-impl Edit<'_> {
-    fn perform<T: Tree>(&self, root: &mut T) -> Result<(), PointerError> {
-        match self.operator {
-            OverriderOperator::Add => pointer::add(root, self.path, T::of(self.value)),
-            OverriderOperator::Replace => pointer::replace(root, self.path, T::of(self.value)),
-            OverriderOperator::Remove => pointer::remove(root, self.path),
-            _ => Ok(()),
-        }
-    }
-
-    fn describe(&self, prefix: &str) -> String {
-        let Self { path, operator, value } = self;
-        match self.operator {
-            OverriderOperator::Remove => format!("{operator} {prefix}{path}"),
-            _ => format!("{operator} {prefix}{path} = {value}"),
-        }
-    }
-}
-
-fn override_field(object: &mut Value, overrider: &FieldOverrider) -> Result<Changes, Cause> {
-    let path = &overrider.field_path;
-    let is_yaml = !overrider.yaml.is_empty();
-    let edits: Vec<Edit<'_>> = if is_yaml {
-        overrider.yaml.iter().map(Edit::from).collect()
-    } else {
-        overrider.json.iter().map(Edit::from).collect()
-    };
-    if edits.is_empty() {
-        return Ok(Changes::new());
-    }
-    let place = pointer::get_mut(object, path)?;
-    let text = place.as_str().ok_or_else(|| Cause::NotText(path.clone()))?;
-    if text.is_empty() && !is_yaml {
-        // Compat: there is nothing to edit in an empty text, and nothing to complain about.
-        return Ok(Changes::new());
-    }
-    let edited = if is_yaml {
-        let bad = |problem: String| Cause::BadYaml { path: path.clone(), problem };
-        let decoded = decode::yaml_untyped(text.as_bytes());
-        let mut document = decoded.map_err(|error| bad(error.to_string()))?.value;
-        edits.iter().try_for_each(|edit| edit.perform(&mut document))?;
-        yaml::to_string(&document)
-    } else {
-        let mut document: Document = serde_json::from_str(text).map_err(|_| Cause::BadJson)?;
-        edits.iter().try_for_each(|edit| edit.perform(&mut document))?;
-        go_escape(&document.to_string())
-    };
-    *place = edited.into();
-    Ok(edits.iter().map(|edit| edit.describe(&format!("{path}:"))).collect())
-}
-
-fn override_plaintext(
-    object: &mut Value,
-    overriders: &[PlaintextOverrider],
-) -> Result<Changes, Cause> {
-    let mut changes = Changes::new();
-    for edit in overriders.iter().map(Edit::from) {
-        edit.perform(object)?;
-        changes.push(edit.describe(""));
-    }
-    Ok(changes)
 }

@@ -5,6 +5,9 @@ use karmada_api::policy::{ClusterOverridePolicy, OverridePolicy};
 use karmada_apimachinery::json;
 use proptest::prelude::*;
 
+use super::document::Document;
+use super::edit::Edit;
+use super::pointer::Tree;
 use super::*;
 
 fn cluster(name: &str) -> Cluster {

@@ -72,7 +72,6 @@ pub struct Renderer<'a, B> {
     revise: Option<ReviseReplicas<'a>>,
     base: Value,
     generation: i64,
-    conflict_resolution: &'static str,
     template_uid: String,
     /// Completions of a divided Job, by cluster.
     completions: Vec<(String, i64)>,
@@ -95,6 +94,7 @@ struct Body {
     object: Value,
     /// The Work's annotations about overrides.
     records: Vec<(&'static str, String)>,
+    conflict_resolution: &'static str,
 }
 
 /// How many variants are kept. Few bindings have more: replicas of equal clusters differ by one.
@@ -113,24 +113,22 @@ impl<'a, B: Binding> Renderer<'a, B> {
         if !overrides.reach_pruned_fields() && !is_pruned_by_kind(template.kind()) {
             manifest::prune(&mut base);
         }
+        let generation = template.i64_at(&["metadata", "generation"]).unwrap_or(0);
+        // Overrides see the template as it is, without our marks.
+        if overrides.is_empty() {
+            mark(&mut base, binding, generation);
+        }
         Self {
             binding,
             overrides,
             revise: revise.filter(|_| binding.spec().is_workload()),
             base,
-            generation: template.i64_at(&["metadata", "generation"]).unwrap_or(0),
-            conflict_resolution: conflict_resolution(template, binding.spec()),
+            generation,
             template_uid: template.uid().to_owned(),
             completions: divide_completions(template, binding.spec()),
             inject_state,
             bodies: RefCell::default(),
         }
-        .marked()
-    }
-
-    fn marked(mut self) -> Self {
-        mark(&mut self.base, self.binding, self.generation);
-        self
     }
 
     /// Returns the Work for a target. `existing` is the Work that stands there already.
@@ -141,17 +139,18 @@ impl<'a, B: Binding> Renderer<'a, B> {
         existing: Option<&Work>,
         trace: Option<&mut Vec<OverrideStep>>,
     ) -> Result<Work, RenderError> {
-        let Body { mut object, records } = match trace {
+        let Body { mut object, records, conflict_resolution } = match trace {
             Some(trace) => self.body(&self.variant(target, cluster), &target.name, Some(trace))?,
             None => self.shared_body(self.variant(target, cluster), &target.name)?,
         };
         if self.inject_state {
             inject_state(&mut object, self.binding.spec(), &target.name);
         }
-        let mut work = self.envelope(&target.name);
+        let mut work = self.envelope(&target.name, conflict_resolution);
         let records = records.into_iter().map(|(key, record)| (key.to_owned(), record));
         work.metadata.annotations.extend(records);
-        work.spec.workload.manifests = vec![self.finish(object, &work, existing)];
+        work.spec.workload.manifests =
+            vec![self.finish(object, &work, conflict_resolution, existing)];
         Ok(work)
     }
 
@@ -200,7 +199,6 @@ impl<'a, B: Binding> Renderer<'a, B> {
                 source: Box::new(source),
             })?;
         if !self.overrides.is_empty() {
-            // An override may replace all labels or annotations; the marks come last.
             mark(&mut object, self.binding, self.generation);
         }
         let records = [
@@ -208,11 +206,12 @@ impl<'a, B: Binding> Renderer<'a, B> {
             (annotations::APPLIED_OVERRIDES, applied.namespaced()),
         ];
         let records = records.into_iter().filter_map(|(key, record)| Some((key, record?)));
-        Ok(Body { object, records: records.collect() })
+        let conflict_resolution = conflict_resolution(&object, self.binding.spec());
+        Ok(Body { object, records: records.collect(), conflict_resolution })
     }
 
     /// A Work without its manifest.
-    fn envelope(&self, cluster: &str) -> Work {
+    fn envelope(&self, cluster: &str, conflict_resolution: &str) -> Work {
         let spec = self.binding.spec();
         let resource = &spec.resource;
         let mut work = Work::default();
@@ -223,10 +222,9 @@ impl<'a, B: Binding> Renderer<'a, B> {
             .labels
             .insert(B::PERMANENT_ID.to_owned(), self.binding.permanent_id().to_owned());
         work.metadata.annotations.extend(back_reference(self.binding));
-        work.metadata.annotations.insert(
-            annotations::CONFLICT_RESOLUTION.to_owned(),
-            self.conflict_resolution.to_owned(),
-        );
+        work.metadata
+            .annotations
+            .insert(annotations::CONFLICT_RESOLUTION.to_owned(), conflict_resolution.to_owned());
         work.spec = WorkSpec {
             workload: WorkloadTemplate::default(),
             suspend_dispatching: Some(spec.is_dispatching_suspended(cluster)),
@@ -236,13 +234,19 @@ impl<'a, B: Binding> Renderer<'a, B> {
     }
 
     /// Marks the manifest as ours, prunes it and records what we put there.
-    fn finish(&self, mut object: Value, work: &Work, existing: Option<&Work>) -> Value {
+    fn finish(
+        &self,
+        mut object: Value,
+        work: &Work,
+        conflict_resolution: &str,
+        existing: Option<&Work>,
+    ) -> Value {
         let marks = object.map_at_mut(&["metadata", "annotations"]);
         for (key, value) in [
             (annotations::TEMPLATE_UID, self.template_uid.as_str()),
             (annotations::WORK_NAME, &work.metadata.name),
             (annotations::WORK_NAMESPACE, &work.metadata.namespace),
-            (annotations::CONFLICT_RESOLUTION, self.conflict_resolution),
+            (annotations::CONFLICT_RESOLUTION, conflict_resolution),
         ] {
             marks.insert(key.to_owned(), value.into());
         }
@@ -348,12 +352,13 @@ fn back_reference<B: Binding>(binding: &B) -> Vec<(String, String)> {
     reference
 }
 
-/// What happens to an object that exists in the member already: the template may say, else the binding.
-fn conflict_resolution(template: &Value, spec: &ResourceBindingSpec) -> &'static str {
+/// What happens to an object that exists in the member already: the object may say, by its template or
+/// an override, else the binding.
+fn conflict_resolution(object: &Value, spec: &ResourceBindingSpec) -> &'static str {
     use annotations::{
         CONFLICT_RESOLUTION, CONFLICT_RESOLUTION_ABORT, CONFLICT_RESOLUTION_OVERWRITE,
     };
-    match template.annotation(CONFLICT_RESOLUTION) {
+    match object.annotation(CONFLICT_RESOLUTION) {
         Some(CONFLICT_RESOLUTION_OVERWRITE) => CONFLICT_RESOLUTION_OVERWRITE,
         Some(CONFLICT_RESOLUTION_ABORT) => CONFLICT_RESOLUTION_ABORT,
         _ if spec.conflict_resolution == ConflictResolution::Overwrite => {
@@ -388,11 +393,9 @@ fn divide_completions(template: &Value, spec: &ResourceBindingSpec) -> Vec<(Stri
 
 /// Hands the state that was saved at a failover to the one cluster that takes over.
 fn inject_state(object: &mut Value, spec: &ResourceBindingSpec, cluster: &str) {
-    let ([_], Some(task)) = (spec.clusters.as_slice(), spec.graceful_eviction_tasks.last()) else {
-        return;
-    };
+    let Some(task) = spec.graceful_eviction_tasks.last() else { return };
     let is_new = !task.clusters_before_failover.iter().any(|before| before == cluster);
-    if task.purge_mode == PurgeMode::Directly && is_new {
+    if task.purge_mode == PurgeMode::Directly && is_new && targets(spec).len() == 1 {
         for (key, value) in &task.preserved_label_state {
             object.set(&["metadata", "labels", key.as_str()], value.as_str());
         }

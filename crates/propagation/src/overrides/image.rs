@@ -15,16 +15,35 @@ pub struct Image {
 
 /// Text that is no image reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid image reference {0:?}")]
-pub struct BadImage(String);
+#[error("failed to parse image value({image}), error: {problem}")]
+pub struct BadImage {
+    image: String,
+    problem: &'static str,
+}
+
+impl BadImage {
+    fn new(image: &str) -> Self {
+        let problem = if image.is_empty() {
+            "repository name must have at least one component"
+        } else if Image::read(&image.to_ascii_lowercase()).is_some() {
+            "repository name must be lowercase"
+        } else {
+            "invalid reference format"
+        };
+        Self { image: image.to_owned(), problem }
+    }
+}
 
 impl Image {
     pub fn parse(text: &str) -> Result<Self, BadImage> {
-        let bad = || BadImage(text.to_owned());
+        Self::read(text).ok_or_else(|| BadImage::new(text))
+    }
+
+    fn read(text: &str) -> Option<Self> {
         let (name, digest) =
             text.split_once('@').map_or((text, ""), |(name, digest)| (name, digest));
         if text.contains('@') && !is_digest(digest) {
-            return Err(bad());
+            return None;
         }
         let path_start = name.rfind('/').map_or(0, |slash| slash + 1);
         let (name, tag) = match name[path_start..].find(':') {
@@ -44,11 +63,11 @@ impl Image {
             && (registry.is_empty() || is_registry(registry))
             && tag.is_none_or(is_tag);
         if !is_valid {
-            return Err(bad());
+            return None;
         }
         // Compat: a tag wins over a digest, which is lost.
         let digest = if tag.is_none() { digest } else { "" };
-        Ok(Self {
+        Some(Self {
             registry: registry.to_owned(),
             repository: repository.to_owned(),
             tag: tag.unwrap_or_default().to_owned(),
@@ -195,6 +214,18 @@ mod tests {
         ];
         for (image, component, operator, value, expected) in cases {
             assert_eq!(edit(image, component, operator, value), expected, "{image} {operator}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_image_is_refused_in_the_words_of_the_original() {
+        for (image, problem) in [
+            ("", "repository name must have at least one component"),
+            ("UPPER:v1", "repository name must be lowercase"),
+            ("A//b", "invalid reference format"),
+        ] {
+            let expected = format!("failed to parse image value({image}), error: {problem}");
+            assert_eq!(Image::parse(image).unwrap_err().to_string(), expected);
         }
     }
 

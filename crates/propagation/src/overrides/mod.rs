@@ -1,5 +1,7 @@
 //! Which override policies change an object for a cluster, in which order, and what they change.
 
+mod document;
+mod edit;
 pub mod image;
 pub mod pointer;
 #[cfg(test)]
@@ -12,15 +14,15 @@ use karmada_api::OverridingPolicy;
 use karmada_api::affinity::ClusterFacts;
 use karmada_api::explain::OverrideStep;
 use karmada_api::policy::{
-    CommandArgsOverrider, FieldOverrider, ImageOverrider, JSONPatchOperation,
-    LabelAnnotationOverrider, OverriderOperator, Overriders, PlaintextOverrider, ResourceSelector,
-    RuleWithCluster, YAMLPatchOperation,
+    CommandArgsOverrider, ImageOverrider, LabelAnnotationOverrider, OverriderOperator, Overriders,
+    ResourceSelector, RuleWithCluster,
 };
-use karmada_apimachinery::field::{go_escape, go_json};
+use karmada_apimachinery::Value;
+use karmada_apimachinery::field::go_escape;
 use karmada_apimachinery::object::{ObjectExt, ObjectMutExt};
-use karmada_apimachinery::{Value, decode, yaml};
 
 use crate::selector::{Head, Precision, best_pick};
+use edit::{override_field, override_plaintext};
 use image::{BadImage, Image};
 use pointer::PointerError;
 
@@ -29,6 +31,8 @@ use pointer::PointerError;
 #[error("{policy}: {overrider} overrider: {cause}")]
 pub struct OverrideError {
     pub policy: String,
+    /// The policies that were applied before it, in their order.
+    pub applied: Vec<String>,
     pub overrider: &'static str,
     pub cause: Cause,
 }
@@ -39,10 +43,14 @@ pub enum Cause {
     Pointer(#[from] PointerError),
     #[error(transparent)]
     Image(#[from] BadImage),
-    #[error("{0} is not a string")]
+    #[error("failed to obtain imageValue with predicate path({path}), error: {problem}")]
+    NoImage { path: String, problem: String },
+    #[error("Get object's value by overrider's path({0}) is not string")]
     NotText(String),
-    #[error("{path} holds no {language}: {problem}")]
-    Unreadable { path: String, language: &'static str, problem: String },
+    #[error("invalid state detected")]
+    BadJson,
+    #[error("{path} holds no YAML: {problem}")]
+    BadYaml { path: String, problem: String },
 }
 
 /// A policy prepared for use.
@@ -221,12 +229,17 @@ impl Overrides {
         mut trace: Option<&mut Vec<OverrideStep>>,
     ) -> Result<Applied, OverrideError> {
         let mut applied = Applied::default();
-        let mut places = places.iter().peekable();
+        let mut left = places.iter().peekable();
         for (place, (policy, rule)) in self.rules().enumerate() {
-            if places.next_if_eq(&&place).is_none() {
+            if left.next_if_eq(&&place).is_none() {
                 continue;
             }
-            apply_rule(object, &rule.overriders, policy, cluster, trace.as_deref_mut())?;
+            apply_rule(object, &rule.overriders, policy, cluster, trace.as_deref_mut()).map_err(
+                |error| {
+                    let before = places.len() - left.len() - 1;
+                    OverrideError { applied: self.titles(&places[..before]), ..error }
+                },
+            )?;
             let is_cluster_scoped = policy.namespace.is_empty();
             let record = if is_cluster_scoped {
                 &mut applied.cluster_scoped
@@ -236,6 +249,18 @@ impl Overrides {
             record.push((policy.name.clone(), rule.overriders.clone()));
         }
         Ok(applied)
+    }
+
+    /// The policies of the rules at these places, each once.
+    fn titles(&self, places: &[usize]) -> Vec<String> {
+        let mut titles: Vec<String> = self
+            .rules()
+            .enumerate()
+            .filter(|(place, _)| places.contains(place))
+            .map(|(_, (policy, _))| policy.title())
+            .collect();
+        titles.dedup();
+        titles
     }
 
     /// Every rule with its policy, in the order of application.
@@ -308,7 +333,9 @@ fn apply_rule(
             }
             Ok(())
         }
-        Err(cause) => Err(OverrideError { policy: policy.title(), overrider, cause }),
+        Err(cause) => {
+            Err(OverrideError { policy: policy.title(), applied: Vec::new(), overrider, cause })
+        }
     };
     for overrider in &overriders.image_overrider {
         run("image", override_image(object, overrider))?;
@@ -355,8 +382,9 @@ fn override_image(object: &mut Value, overrider: &ImageOverrider) -> Result<Chan
     };
     let mut changes = Changes::new();
     if let Some(predicate) = &overrider.predicate {
-        let place = pointer::get_mut(object, &predicate.path)?;
-        let text = place.as_str().ok_or_else(|| Cause::NotText(predicate.path.clone()))?;
+        let no_image = |problem| Cause::NoImage { path: predicate.path.clone(), problem };
+        let place = image_at(object, &predicate.path).map_err(no_image)?;
+        let text = place.as_str().unwrap_or_default();
         let edited = edit(text)?;
         changes.push(format!("replace {} = {edited}", predicate.path));
         *place = edited.into();
@@ -370,6 +398,24 @@ fn override_image(object: &mut Value, overrider: &ImageOverrider) -> Result<Chan
         container.set(&["image"], edited);
     }
     Ok(changes)
+}
+
+/// The text a predicate names. Its path is no JSON pointer: nothing in it is escaped.
+fn image_at<'a>(object: &'a mut Value, path: &str) -> Result<&'a mut Value, String> {
+    let path = path.trim_matches('/');
+    let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
+    let mut place = object;
+    for segment in above.split('/').filter(|_| !above.is_empty()) {
+        if place.is_array() && segment.parse::<i32>().is_err() {
+            return Err(format!("path({segment}) of rawObj's is not number"));
+        }
+        let held = pointer::child(place, segment);
+        place = held.filter(|held| held.is_object() || held.is_array()).ok_or_else(|| {
+            format!("path({segment}) of rawObj's type is not map[string]interface{{}} and []interface{{}}")
+        })?;
+    }
+    let text = pointer::child(place, last).filter(|held| held.is_string());
+    text.ok_or_else(|| format!("failed to convert path({last}) to string"))
 }
 
 fn override_words(object: &mut Value, field: &str, overrider: &CommandArgsOverrider) -> Changes {
@@ -415,120 +461,4 @@ fn override_marks(object: &mut Value, map: &str, overrider: &LabelAnnotationOver
         changes.push(format!("{} /metadata/{map}/{}", overrider.operator, key.replace('/', "~1")));
     }
     changes
-}
-
-/// One edit of a document inside a string.
-struct Edit<'a> {
-    path: &'a str,
-    operator: &'a OverriderOperator,
-    value: &'a Value,
-}
-
-impl<'a> From<&'a JSONPatchOperation> for Edit<'a> {
-    fn from(edit: &'a JSONPatchOperation) -> Self {
-        Self { path: &edit.sub_path, operator: &edit.operator, value: &edit.value }
-    }
-}
-
-impl<'a> From<&'a YAMLPatchOperation> for Edit<'a> {
-    fn from(edit: &'a YAMLPatchOperation) -> Self {
-        Self { path: &edit.sub_path, operator: &edit.operator, value: &edit.value }
-    }
-}
-
-impl<'a> From<&'a PlaintextOverrider> for Edit<'a> {
-    fn from(edit: &'a PlaintextOverrider) -> Self {
-        Self { path: &edit.path, operator: &edit.operator, value: &edit.value }
-    }
-}
-
-impl Edit<'_> {
-    fn perform(&self, root: &mut Value) -> Result<(), PointerError> {
-        let done = match self.operator {
-            OverriderOperator::Add => pointer::add(root, self.path, self.value.clone()),
-            OverriderOperator::Replace => pointer::replace(root, self.path, self.value.clone()),
-            OverriderOperator::Remove => pointer::remove(root, self.path),
-            _ => Ok(()),
-        };
-        done.map_err(|error| self.in_known_words(error, root))
-    }
-
-    /// Compat: these texts reach events, where people know them from the original's patch library.
-    fn in_known_words(&self, error: PointerError, root: &mut Value) -> PointerError {
-        let PointerError::Missing(path) = &error else { return error };
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let has_parent =
-            pointer::get_mut(root, parent).is_ok_and(|v| v.is_object() || v.is_array());
-        let text = match (self.operator, has_parent) {
-            (OverriderOperator::Replace, true) => {
-                format!(
-                    "replace operation does not apply: doc is missing key: {path}: missing value"
-                )
-            }
-            (OverriderOperator::Replace, false) => {
-                format!(
-                    "replace operation does not apply: doc is missing path: {path}: missing value"
-                )
-            }
-            (OverriderOperator::Remove, true) => {
-                let key = path.rsplit('/').next().unwrap_or_default();
-                format!(
-                    "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
-                )
-            }
-            (operator, _) => format!(
-                "{operator} operation does not apply: doc is missing path: \"{path}\": missing value"
-            ),
-        };
-        PointerError::Refused(text)
-    }
-
-    fn describe(&self, prefix: &str) -> String {
-        let Self { path, operator, value } = self;
-        match self.operator {
-            OverriderOperator::Remove => format!("{operator} {prefix}{path}"),
-            _ => format!("{operator} {prefix}{path} = {value}"),
-        }
-    }
-}
-
-fn override_field(object: &mut Value, overrider: &FieldOverrider) -> Result<Changes, Cause> {
-    let path = &overrider.field_path;
-    let (language, edits): (&'static str, Vec<Edit<'_>>) = if overrider.yaml.is_empty() {
-        ("JSON", overrider.json.iter().map(Edit::from).collect())
-    } else {
-        ("YAML", overrider.yaml.iter().map(Edit::from).collect())
-    };
-    if edits.is_empty() {
-        return Ok(Changes::new());
-    }
-    let place = pointer::get_mut(object, path)?;
-    let text = place.as_str().ok_or_else(|| Cause::NotText(path.clone()))?;
-    let unreadable = |problem: String| Cause::Unreadable { path: path.clone(), language, problem };
-    let mut document = if language == "JSON" {
-        serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?
-    } else {
-        let decoded = decode::yaml_untyped(text.as_bytes());
-        decoded.map_err(|error| unreadable(error.to_string()))?.value
-    };
-    let mut changes = Changes::new();
-    for edit in edits {
-        edit.perform(&mut document)?;
-        changes.push(edit.describe(&format!("{path}:")));
-    }
-    *place =
-        if language == "JSON" { go_json(&document) } else { yaml::to_string(&document) }.into();
-    Ok(changes)
-}
-
-fn override_plaintext(
-    object: &mut Value,
-    overriders: &[PlaintextOverrider],
-) -> Result<Changes, Cause> {
-    let mut changes = Changes::new();
-    for edit in overriders.iter().map(Edit::from) {
-        edit.perform(object)?;
-        changes.push(edit.describe(""));
-    }
-    Ok(changes)
 }

@@ -1,109 +1,224 @@
 //! Edits at a JSON pointer (RFC 6901), in place.
 
+use std::num::IntErrorKind;
+
 use karmada_apimachinery::Value;
+use karmada_apimachinery::field::quote;
 
 /// An edit that cannot be made.
+///
+/// Compat: these texts reach events, so they are those of the libraries the original edits with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PointerError {
-    #[error("path {0:?} does not begin with a slash")]
-    NotAPointer(String),
-    #[error("path {0:?} does not exist")]
-    Missing(String),
-    #[error("path {0:?} leads through a value that is neither a map nor a list")]
-    NotAContainer(String),
-    #[error("path {path:?}: {token:?} is no index of a list of {length}")]
-    BadIndex { path: String, token: String, length: usize },
-    #[error("{0}")]
-    Refused(String),
+#[error("{0}")]
+pub struct PointerError(String);
+
+impl PointerError {
+    fn missing(operation: &str, part: &str, path: &str) -> Self {
+        Self(format!(
+            "{operation} operation does not apply: doc is missing {part}: {path}: missing value"
+        ))
+    }
+
+    fn refused(operation: &str, path: &str, problem: &str) -> Self {
+        Self(format!("error in {operation} for path: '{path}': {problem}"))
+    }
+
+    fn unreachable(problem: &str) -> Self {
+        Self(format!("{problem}: JSON pointer error"))
+    }
+}
+
+/// What paths lead through.
+pub trait Tree: Sized {
+    fn of(value: &Value) -> Self;
+    fn shape(&mut self) -> Shape;
+    fn field(&mut self, key: &str) -> Option<&mut Self>;
+    fn item(&mut self, place: usize) -> Option<&mut Self>;
+    fn set_field(&mut self, key: String, value: Self);
+    /// Whether there was such a field.
+    fn remove_field(&mut self, key: &str) -> bool;
+    fn insert_item(&mut self, place: usize, value: Self);
+    fn remove_item(&mut self, place: usize);
+}
+
+/// What a value is to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Map,
+    /// With so many items.
+    List(usize),
+    Scalar,
+}
+
+impl Tree for Value {
+    fn of(value: &Value) -> Self {
+        value.clone()
+    }
+
+    fn shape(&mut self) -> Shape {
+        match self {
+            Self::Object(_) => Shape::Map,
+            Self::Array(list) => Shape::List(list.len()),
+            _ => Shape::Scalar,
+        }
+    }
+
+    fn field(&mut self, key: &str) -> Option<&mut Self> {
+        self.as_object_mut()?.get_mut(key)
+    }
+
+    fn item(&mut self, place: usize) -> Option<&mut Self> {
+        self.as_array_mut()?.get_mut(place)
+    }
+
+    fn set_field(&mut self, key: String, value: Self) {
+        if let Self::Object(map) = self {
+            map.insert(key, value);
+        }
+    }
+
+    fn remove_field(&mut self, key: &str) -> bool {
+        self.as_object_mut().is_some_and(|map| map.remove(key).is_some())
+    }
+
+    fn insert_item(&mut self, place: usize, value: Self) {
+        if let Self::Array(list) = self {
+            list.insert(place, value);
+        }
+    }
+
+    fn remove_item(&mut self, place: usize) {
+        if let Self::Array(list) = self {
+            list.remove(place);
+        }
+    }
 }
 
 /// Sets the value: a map key is added or replaced, a list element is inserted, `-` appends.
-pub fn add(root: &mut Value, path: &str, value: Value) -> Result<(), PointerError> {
+pub fn add<T: Tree>(root: &mut T, path: &str, value: T) -> Result<(), PointerError> {
     if path.is_empty() {
         *root = value;
         return Ok(());
     }
-    let (parent, last) = parent_of(root, path)?;
-    match parent {
-        Value::Object(map) => {
-            map.insert(last, value);
+    let missing = || PointerError::missing("add", "path", &format!("\"{path}\""));
+    let (parent, last) = parent_of(root, path).ok_or_else(missing)?;
+    match parent.shape() {
+        Shape::Map => parent.set_field(last, value),
+        Shape::List(length) if last == "-" => parent.insert_item(length, value),
+        Shape::List(length) => {
+            let index = number(&last).map_err(|problem| {
+                format!("value was not a proper array index: '{last}': {problem}")
+            });
+            let place = index.and_then(|index| place(index, length + 1));
+            let refused = |problem: String| PointerError::refused("add", path, &problem);
+            parent.insert_item(place.map_err(refused)?, value);
         }
-        Value::Array(list) => {
-            let index =
-                if last == "-" { list.len() } else { index_of(path, &last, list.len() + 1)? };
-            list.insert(index, value);
-        }
-        _ => return Err(PointerError::NotAContainer(path.to_owned())),
+        Shape::Scalar => return Err(missing()),
     }
     Ok(())
 }
 
 /// Replaces a value that exists.
-pub fn replace(root: &mut Value, path: &str, value: Value) -> Result<(), PointerError> {
-    *get_mut(root, path)? = value;
+pub fn replace<T: Tree>(root: &mut T, path: &str, value: T) -> Result<(), PointerError> {
+    if path.is_empty() {
+        *root = value;
+        return Ok(());
+    }
+    let missing = |part: &str| PointerError::missing("replace", part, path);
+    let (parent, last) = parent_of(root, path).ok_or_else(|| missing("path"))?;
+    *child(parent, &last).ok_or_else(|| missing("key"))? = value;
     Ok(())
 }
 
 /// Removes a value that exists.
-pub fn remove(root: &mut Value, path: &str) -> Result<(), PointerError> {
-    let (parent, last) = parent_of(root, path)?;
-    match parent {
-        Value::Object(map) => {
-            map.remove(&last).ok_or_else(|| PointerError::Missing(path.to_owned()))?;
+pub fn remove<T: Tree>(root: &mut T, path: &str) -> Result<(), PointerError> {
+    let missing = || PointerError::missing("remove", "path", &format!("\"{path}\""));
+    let refused = |problem: String| PointerError::refused("remove", path, &problem);
+    let (parent, last) = parent_of(root, path).ok_or_else(missing)?;
+    match parent.shape() {
+        Shape::Map if parent.remove_field(&last) => {}
+        Shape::Map => {
+            return Err(refused(format!(
+                "unable to remove nonexistent key: {last}: missing value"
+            )));
         }
-        Value::Array(list) => {
-            let index = index_of(path, &last, list.len())?;
-            list.remove(index);
+        Shape::List(length) => {
+            let place = number(&last).and_then(|index| place(index, length));
+            parent.remove_item(place.map_err(refused)?);
         }
-        _ => return Err(PointerError::NotAContainer(path.to_owned())),
+        Shape::Scalar => return Err(missing()),
     }
     Ok(())
 }
 
 /// Returns the value at the path.
 pub fn get_mut<'a>(root: &'a mut Value, path: &str) -> Result<&'a mut Value, PointerError> {
-    let mut value = root;
-    for token in tokens(path)? {
-        value = step(value, &token, path)?;
+    if !path.is_empty() && !path.starts_with('/') {
+        return Err(PointerError::unreachable("JSON pointer must be empty or start with a \"/"));
     }
-    Ok(value)
+    tokens(path).try_fold(root, |value, token| look(value, &token))
 }
 
-fn parent_of<'a>(root: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), PointerError> {
-    let mut tokens = tokens(path)?;
-    let last = tokens.pop().ok_or_else(|| PointerError::Missing(path.to_owned()))?;
-    let mut value = root;
-    for token in tokens {
-        value = step(value, &token, path)?;
-    }
-    Ok((value, last))
-}
-
-fn tokens(path: &str) -> Result<Vec<String>, PointerError> {
-    if path.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rest = path.strip_prefix('/').ok_or_else(|| PointerError::NotAPointer(path.to_owned()))?;
-    Ok(rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
-}
-
-fn step<'a>(value: &'a mut Value, token: &str, path: &str) -> Result<&'a mut Value, PointerError> {
-    let missing = || PointerError::Missing(path.to_owned());
+fn look<'a>(value: &'a mut Value, token: &str) -> Result<&'a mut Value, PointerError> {
     match value {
-        Value::Object(map) => map.get_mut(token).ok_or_else(missing),
+        Value::Object(map) => map.get_mut(token).ok_or_else(|| {
+            PointerError::unreachable(&format!("object has no key {}", quote(token)))
+        }),
         Value::Array(list) => {
-            let index = index_of(path, token, list.len())?;
-            list.get_mut(index).ok_or_else(missing)
+            let (index, length) = (number(token).map_err(PointerError)?, list.len() as i64);
+            let item = usize::try_from(index).ok().and_then(|index| list.get_mut(index));
+            item.ok_or_else(|| {
+                let bounds = length - 1;
+                PointerError::unreachable(&format!(
+                    "index out of bounds array[0,{bounds}] index '{index}'"
+                ))
+            })
         }
-        _ => Err(PointerError::NotAContainer(path.to_owned())),
+        _ => {
+            let problem = format!("invalid token reference {}", quote(token));
+            Err(PointerError::unreachable(&problem))
+        }
     }
 }
 
-/// Reads an index below `end`; negative ones count from the end.
-fn index_of(path: &str, token: &str, end: usize) -> Result<usize, PointerError> {
-    let bad =
-        || PointerError::BadIndex { path: path.to_owned(), token: token.to_owned(), length: end };
-    let index: i64 = token.parse().map_err(|_| bad())?;
-    let index = if index < 0 { index + end as i64 } else { index };
-    usize::try_from(index).ok().filter(|index| *index < end).ok_or_else(bad)
+/// The map or list that holds what the path names, and the name.
+fn parent_of<'a, T: Tree>(root: &'a mut T, path: &str) -> Option<(&'a mut T, String)> {
+    let (above, _) = path.rsplit_once('/')?;
+    let last = tokens(&path[above.len()..]).next()?;
+    let parent = tokens(above).try_fold(root, |value, token| child(value, &token))?;
+    (parent.shape() != Shape::Scalar).then_some((parent, last))
+}
+
+/// The names a path leads by.
+fn tokens(path: &str) -> impl Iterator<Item = String> {
+    path.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"))
+}
+
+pub(super) fn child<'a, T: Tree>(value: &'a mut T, token: &str) -> Option<&'a mut T> {
+    match value.shape() {
+        Shape::Map => value.field(token),
+        Shape::List(length) => {
+            value.item(number(token).and_then(|index| place(index, length)).ok()?)
+        }
+        Shape::Scalar => None,
+    }
+}
+
+fn number(token: &str) -> Result<i64, String> {
+    token.parse().map_err(|error: std::num::ParseIntError| {
+        let problem = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        format!("strconv.Atoi: parsing {}: {problem}", quote(token))
+    })
+}
+
+/// The place of an index below `end`; negative ones count from the end.
+fn place(index: i64, end: usize) -> Result<usize, String> {
+    let counted = if index < 0 { index + end as i64 } else { index };
+    usize::try_from(counted)
+        .ok()
+        .filter(|place| *place < end)
+        .ok_or_else(|| format!("Unable to access invalid index: {index}: invalid index referenced"))
 }

@@ -96,6 +96,65 @@ fn a_failing_edit_leaves_its_cluster_without_a_work_and_the_others_untouched() {
     }
 }
 
+fn rendered(
+    binding: &ResourceBinding,
+    template: &Value,
+    overriders: Value,
+) -> Result<Vec<Work>, RenderError> {
+    let policy: OverridePolicy = karmada_apimachinery::from_value(json!({
+        "metadata": {"name": "op", "namespace": "ns"},
+        "spec": {"overrideRules": [
+            {"targetCluster": {"clusterNames": ["m1"]}, "overriders": overriders}]},
+    }))
+    .unwrap();
+    let mut index = OverrideIndex::default();
+    index.insert(&policy);
+    let overrides = Overrides::find(&OverrideIndex::default(), &index, template);
+    let renderer = Renderer::new(template, binding, &overrides, None, false);
+    let work = |target: &TargetCluster| renderer.render(target, &cluster(&target.name), None, None);
+    binding.spec.clusters.iter().map(work).collect()
+}
+
+#[test]
+fn an_override_decides_how_a_conflict_is_resolved_in_its_cluster() {
+    let key = annotations::CONFLICT_RESOLUTION;
+    let mut marked = deployment();
+    marked.set(&["metadata", "annotations", key], "overwrite");
+    let edit = |operator: &str, value: &str| json!({"annotationsOverrider": [{"operator": operator, "value": {key: value}}]});
+    for (template, overriders, expected) in [
+        (deployment(), edit("add", "overwrite"), ["overwrite", "abort"]),
+        (deployment(), edit("add", "nonsense"), ["abort", "abort"]),
+        (marked.clone(), edit("replace", "abort"), ["abort", "overwrite"]),
+        (marked, edit("remove", ""), ["abort", "overwrite"]),
+    ] {
+        let binding = binding(json!({"clusters": [{"name": "m1"}, {"name": "m2"}]}));
+        let works = rendered(&binding, &template, overriders.clone()).unwrap();
+        for (work, expected) in works.iter().zip(expected) {
+            let manifest = &work.spec.workload.manifests[0];
+            assert_eq!(manifest.annotation(key), Some(expected), "{overriders}");
+            assert_eq!(work.metadata.annotations[key], expected, "{overriders}");
+        }
+    }
+}
+
+#[test]
+fn overrides_do_not_see_the_marks_of_the_binding() {
+    let bare = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                      "metadata": {"name": "c", "namespace": "ns", "generation": 1}});
+    let add = |path: &str, value: Value| json!({"plaintext": [{"path": path, "operator": "add", "value": value}]});
+    let binding = binding(json!({"clusters": [{"name": "m1"}]}));
+    for map in ["labels", "annotations"] {
+        let below = rendered(&binding, &bare, add(&format!("/metadata/{map}/a"), "b".into()));
+        assert!(matches!(below, Err(RenderError::Override { .. })), "{map}");
+        let whole = add(&format!("/metadata/{map}"), json!({"a": "b"}));
+        let works = rendered(&binding, &bare, whole).unwrap();
+        let metadata = &works[0].spec.workload.manifests[0]["metadata"];
+        assert_eq!(metadata[map]["a"], "b");
+        assert_eq!(metadata["labels"][ResourceBinding::PERMANENT_ID], "rb");
+        assert_eq!(metadata["annotations"][ResourceBinding::NAME_ANNOTATION], "web-deployment");
+    }
+}
+
 fn render(
     binding: &ResourceBinding,
     template: &Value,
@@ -205,6 +264,32 @@ fn targets_and_leftovers_follow_requirers_and_evictions() {
     assert_eq!(kept_clusters(&spec), BTreeSet::from(["m1", "m2", "m3"]));
     assert!(waits_for_purge(&spec, ["m4"].into_iter()));
     assert!(!waits_for_purge(&spec, ["m3"].into_iter()));
+}
+
+#[test]
+fn saved_state_is_handed_over_when_one_cluster_alone_gets_the_workload() {
+    let (to, here) = (json!([{"name": "m2"}]), json!([{"name": "m1"}, {"name": "m2"}]));
+    let requirer =
+        |clusters: &Value| json!([{"name": "x", "namespace": "ns", "clusters": clusters}]);
+    for (clusters, required_by, purge_mode, before, is_handed_over) in [
+        (&to, json!([]), "Directly", "m1", true),
+        (&to, requirer(&to), "Directly", "m1", true),
+        (&json!([]), requirer(&to), "Directly", "m1", true),
+        (&to, requirer(&here), "Directly", "m1", false),
+        (&here, json!([]), "Directly", "m1", false),
+        (&to, json!([]), "Gracefully", "m1", false),
+        (&to, json!([]), "Directly", "m2", false),
+    ] {
+        let binding = binding(json!({
+            "clusters": clusters, "requiredBy": required_by,
+            "gracefulEvictionTasks": [{
+                "fromCluster": "m1", "reason": "R", "producer": "p", "purgeMode": purge_mode,
+                "preservedLabelState": {"state": "7"}, "clustersBeforeFailover": [before]}],
+        }));
+        let work = render(&binding, &deployment(), "m2", None);
+        let state = work.spec.workload.manifests[0].str_at(&["metadata", "labels", "state"]);
+        assert_eq!(state, is_handed_over.then_some("7"), "{clusters} {required_by} {purge_mode}");
+    }
 }
 
 #[test]

@@ -449,12 +449,13 @@ impl Ctx {
                     report.again |= self.works.cache().get(&target.work).is_none();
                 }
                 Ok(outcome) => writes.push((target.cluster, target.work, outcome)),
-                Err(Failure { message, policy }) => {
+                Err(Failure { message, policy, applied }) => {
                     if let Some(policy) = policy {
                         let note =
                             format!("Apply {policy} for cluster({}) failed.", target.cluster);
                         let subject = (failed, template.uid(), &target.cluster);
                         if self.failures.is_news(subject, &message) {
+                            self.tell_applied(template, &target.cluster, applied);
                             self.override_events.warning(template, failed, note);
                         }
                     }
@@ -474,13 +475,17 @@ impl Ctx {
                 continue;
             }
             report.written += 1;
-            for policy in policies {
-                let note = format!("Apply {policy} for cluster({cluster}) succeed.");
-                let reason = event_reason::APPLY_OVERRIDE_POLICY_SUCCEED;
-                self.override_events.normal(template, reason, note);
-            }
+            self.tell_applied(template, &cluster, policies);
         }
         report
+    }
+
+    fn tell_applied(&self, template: &Object, cluster: &str, policies: Vec<String>) {
+        for policy in policies {
+            let note = format!("Apply {policy} for cluster({cluster}) succeed.");
+            let reason = event_reason::APPLY_OVERRIDE_POLICY_SUCCEED;
+            self.override_events.normal(template, reason, note);
+        }
     }
 
     async fn write(

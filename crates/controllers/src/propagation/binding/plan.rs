@@ -35,11 +35,13 @@ pub(super) struct Failure {
     pub(super) message: String,
     /// The override policy that could not be applied, as events name it.
     pub(super) policy: Option<String>,
+    /// The override policies that were applied before it.
+    pub(super) applied: Vec<String>,
 }
 
 impl Failure {
     fn plain(message: impl Into<String>) -> Self {
-        Self { message: message.into(), policy: None }
+        Self { message: message.into(), policy: None, applied: Vec::new() }
     }
 }
 
@@ -103,13 +105,18 @@ fn failure(error: RenderError) -> Failure {
     match error {
         RenderError::Replicas { problem, .. } => Failure::plain(problem),
         RenderError::Override { source, .. } => {
-            let policy = match source.policy.split_once(' ') {
-                Some(("ClusterOverridePolicy", name)) => cluster_policy(name),
-                Some((_, name)) => format!("override policy({name})"),
-                None => source.policy.clone(),
-            };
-            Failure { message: source.cause.to_string(), policy: Some(policy) }
+            let applied = source.applied.iter().map(|title| as_events_name(title)).collect();
+            let policy = Some(as_events_name(&source.policy));
+            Failure { message: source.cause.to_string(), policy, applied }
         }
+    }
+}
+
+fn as_events_name(title: &str) -> String {
+    match title.split_once(' ') {
+        Some(("ClusterOverridePolicy", name)) => cluster_policy(name),
+        Some((_, name)) => format!("override policy({name})"),
+        None => title.to_owned(),
     }
 }
 

@@ -214,6 +214,8 @@ impl Scheduler {
                 let reason = event_reason::SCHEDULE_BINDING_SUCCEED;
                 self.tell::<B>(metadata, template, message, reason);
             }
+            // Compat: of groups that all fail nothing more is said, unless the placement is given up.
+            Err(failure) if !outcome.passed_over.is_empty() && !failure.clears_placement() => {}
             Err(failure) => {
                 let (message, reason) =
                     (failure.to_string(), event_reason::SCHEDULE_BINDING_FAILED);

@@ -131,6 +131,31 @@ async fn groups_are_tried_in_order_and_each_failure_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_groups_that_all_fail_only_a_placement_given_up_is_told_once_more() {
+    let plane = Plane::with_clusters(&["m1"]).await;
+    let groups = json!([
+        {"affinityName": "one", "clusterNames": ["m1"]},
+        {"affinityName": "two", "clusterNames": ["nobody"]},
+    ]);
+    let mut crowded = divided("crowded", 50);
+    crowded["spec"]["placement"]["clusterAffinities"] = groups.clone();
+    plane.create("resourcebindings", "x", crowded).await;
+    let mut nowhere = plain("nowhere", json!({"clusterAffinities": groups}));
+    nowhere["spec"]["placement"]["clusterAffinities"][0]["clusterNames"] = json!(["nobody"]);
+    plane.create("resourcebindings", "x", nowhere).await;
+    assert_eq!(plane.outcome("crowded").await, (String::new(), "Unschedulable".to_owned()));
+    assert_eq!(plane.outcome("nowhere").await, (String::new(), "NoClusterFit".to_owned()));
+    let of_groups = |told: &[String]| {
+        told.iter().filter(|message| message.contains("clusterAffiliates index")).count()
+    };
+    let told = plane.events("crowded").await;
+    assert_eq!((told.len(), of_groups(&told)), (4, 4), "{told:?}");
+    let told = plane.events("nowhere").await;
+    assert_eq!((told.len(), of_groups(&told)), (6, 4), "{told:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let mut suspended = plain("suspended", json!({}));

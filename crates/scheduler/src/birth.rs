@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use crate::lane::{Decided, Lane};
+use crate::write::Report;
 use crate::{Scheduler, SchedulerHandle};
 
 /// How long the report of a binding waits for company. Members answer sooner unless they are away.
@@ -81,7 +82,12 @@ impl Births {
     }
 
     pub(crate) fn forget(&self, key: &ObjectKey) {
-        self.known.lock().remove(key);
+        self.take(key);
+    }
+
+    /// Whoever gets it is the one to tell of it, if its status says that it was scheduled.
+    fn take(&self, key: &ObjectKey) -> Option<Birth> {
+        self.known.lock().remove(key)
     }
 
     /// What was decided, if the binding is as it was made.
@@ -171,18 +177,24 @@ impl Scheduler {
         binding: &Arc<B>,
     ) -> Result<bool, Error> {
         let birth = self.births.of(&Subject::of(&**binding));
-        self.births.forget(key);
-        let Some(Birth { outcome, snapshot, .. }) = birth else { return Ok(false) };
-        remember(lane, key, snapshot);
-        self.write(lane, key, binding, Trigger::PlacementChanged, outcome, None).await?;
-        Ok(true)
+        let is_done = birth.is_some();
+        if let Some(Birth { outcome, snapshot, .. }) = birth {
+            remember(lane, key, snapshot);
+            let report = Report::of(&outcome, binding.metadata().generation, false);
+            self.report(lane, key, binding.clone(), &report).await?;
+        }
+        // The status may have come to say so by somebody else's write, which is not told of yet.
+        if let Some(birth) = self.births.take(key)
+            && (is_done || is_reported(&**binding))
+        {
+            self.tell_outcome(&**binding, &birth.outcome);
+        }
+        Ok(is_done)
     }
 
     fn reported(&self, binding: &Subject<'_>) {
         let key = key_of(binding);
-        let Some(Birth { outcome, snapshot, .. }) = self.births.known.lock().remove(&key) else {
-            return;
-        };
+        let Some(Birth { outcome, snapshot, .. }) = self.births.take(&key) else { return };
         *self.births.accompanied.lock() = Some(Instant::now());
         match binding.is_namespaced {
             true => remember(&self.namespaced, &key, snapshot),
@@ -194,6 +206,11 @@ impl Scheduler {
             false => self.tell_outcome_of::<ClusterResourceBinding>(metadata, template, &outcome),
         }
     }
+}
+
+/// Whether the status says what came of scheduling.
+pub(crate) fn is_reported<B: Binding>(binding: &B) -> bool {
+    find_condition(&binding.status().conditions, condition::SCHEDULED).is_some()
 }
 
 /// Keeps what the binding was decided from, for whoever asks why.

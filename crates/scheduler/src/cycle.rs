@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::Scheduler;
-use crate::birth::PATIENCE;
+use crate::birth::{PATIENCE, is_reported};
 use crate::lane::{Decided, Lane};
 use crate::queue::{Causes, Turn, Verdict};
 
@@ -38,16 +38,15 @@ impl Scheduler {
     }
 
     async fn turn_of<B: Binding>(&self, lane: &Lane<B>, turn: &Turn) -> Verdict {
-        let mut is_new = self.births.knows(&turn.key);
-        if turn.causes == Causes::BORN {
-            match is_new {
-                true if self.births.may_wait(&turn.key) => return Verdict::Later(PATIENCE),
-                true => {}
-                // It was reported with something else.
-                false => return Verdict::Done,
-            }
+        let is_birth = turn.causes == Causes::BORN;
+        if is_birth && self.births.may_wait(&turn.key) {
+            return Verdict::Later(PATIENCE);
         }
         let Some(mut binding) = lane.latest(&turn.key) else { return Verdict::Done };
+        if is_birth && !self.births.knows(&turn.key) && is_reported(&*binding) {
+            // That was done with something else.
+            return Verdict::Done;
+        }
         let observed = binding.status().scheduler_observed_generation;
         let known = lane.is_own(&binding) || observed == binding.metadata().generation;
         if turn.causes == Causes::UPDATED && known {
@@ -55,7 +54,7 @@ impl Scheduler {
             return Verdict::Done;
         }
         for _ in 0..CONFLICTS {
-            let looked = match std::mem::take(&mut is_new) {
+            let looked = match self.births.knows(&turn.key) {
                 true => self.look_at_new(lane, turn, binding).await,
                 false => self.look_at(lane, &turn.key, binding).await,
             };

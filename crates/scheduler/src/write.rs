@@ -27,7 +27,7 @@ use crate::queue::Verdict;
 const CONFLICTS: usize = 5;
 
 /// What the status is to say about an attempt.
-struct Report {
+pub(crate) struct Report {
     reason: &'static str,
     message: String,
     /// Set on success.
@@ -40,6 +40,20 @@ struct Success {
     generation: i64,
     /// Whether the time of the decision is worth writing even if nothing else changed.
     anew: bool,
+}
+
+impl Report {
+    pub(crate) fn of(outcome: &Outcome, generation: i64, anew: bool) -> Self {
+        let (reason, success) = match &outcome.result {
+            Ok(placed) => {
+                let affinity_name = placed.affinity_name.clone();
+                let success = Success { affinity_name, generation, anew };
+                (conditions::binding::reason::SUCCESS, Some(success))
+            }
+            Err(failure) => (failure.condition_reason(), None),
+        };
+        Self { reason, message: outcome.message(), success }
+    }
 }
 
 impl Scheduler {
@@ -66,22 +80,8 @@ impl Scheduler {
                 Err(error) => return self.refused(lane, key, binding, &outcome, error).await,
             }
         }
-        let report = match &outcome.result {
-            Ok(placed) => Report {
-                reason: conditions::binding::reason::SUCCESS,
-                message: outcome.message(),
-                success: Some(Success {
-                    affinity_name: placed.affinity_name.clone(),
-                    generation: current.metadata().generation,
-                    anew: rewritten || trigger == Trigger::Requested,
-                }),
-            },
-            Err(failure) => Report {
-                reason: failure.condition_reason(),
-                message: failure.to_string(),
-                success: None,
-            },
-        };
+        let anew = rewritten || trigger == Trigger::Requested;
+        let report = Report::of(&outcome, current.metadata().generation, anew);
         let news = self.report(lane, key, current.clone(), &report).await?;
         if rewritten || news {
             // Compat: the original writes the passing result too and tells both.
@@ -139,7 +139,7 @@ impl Scheduler {
 
     /// Brings the status up to date; returns whether the condition says something new. A rebalance that was asked
     /// for after the decision is not answered by it.
-    async fn report<B: Binding>(
+    pub(crate) async fn report<B: Binding>(
         &self,
         lane: &Lane<B>,
         key: &ObjectKey,
@@ -183,7 +183,7 @@ impl Scheduler {
         Ok(())
     }
 
-    fn tell_outcome<B: Binding>(&self, binding: &B, outcome: &Outcome) {
+    pub(crate) fn tell_outcome<B: Binding>(&self, binding: &B, outcome: &Outcome) {
         self.tell_outcome_of::<B>(binding.metadata(), &binding.spec().resource, outcome);
     }
 

@@ -18,7 +18,7 @@ use karmada_api::work::{
 use karmada_client::Error;
 use karmada_runtime::ObjectKey;
 use karmada_scheduler_core::snapshot::Snapshot;
-use karmada_scheduler_core::trigger::Trigger;
+use karmada_scheduler_core::trigger::{self, Trigger};
 use karmada_scheduler_core::{Estimates, Outcome, Peers, schedule};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -122,6 +122,10 @@ impl Scheduler {
             && self.schedules(spec)
             && spec.clusters.is_empty();
         let placement: &Placement = spec.placement.as_ref().filter(|_| is_due)?;
+        if trigger::follows_clusters(spec, placement) && trigger::ranks_groups(placement) {
+            // It may come out differently when it is looked at again.
+            return None;
+        }
         let peers = Peers::default();
         let subject = karmada_scheduler_core::Subject {
             spec,

@@ -286,16 +286,17 @@ fn is_unreported<B: Binding>(lane: &Lane<B>, binding: &B) -> bool {
     })
 }
 
-/// The binding with a result in it that would come out differently when it is looked at next:
-/// present targets are ranked before new ones, and then all of them are present. Deciding on it at
-/// once saves the write that would follow.
+/// The binding with a result in it that may come out differently when it is looked at next: present
+/// targets are ranked before new ones, by what they have too, and then all of them are present and have
+/// the same. Deciding on it at once saves the write that would follow.
 fn as_next_time(subject: &Subject<'_>, outcome: &Outcome) -> Option<ResourceBindingSpec> {
     let (spec, placed) = (subject.spec, outcome.result.as_ref().ok()?);
-    if !trigger::follows_clusters(spec, spec.placement.as_ref()?) {
+    let placement = spec.placement.as_ref()?;
+    if !trigger::follows_clusters(spec, placement) || spec.clusters == placed.clusters {
         return None;
     }
-    let kept = placed.clusters.iter().filter(|target| spec.target_contains(&target.name)).count();
-    (0 < kept && kept < placed.clusters.len())
+    let keeps_some = placed.clusters.iter().any(|target| spec.target_contains(&target.name));
+    (keeps_some || trigger::ranks_groups(placement))
         .then(|| ResourceBindingSpec { clusters: placed.clusters.clone(), ..spec.clone() })
 }
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use karmada_api::Kind as _;
 use karmada_api::features::{Gate, Gates};
+use karmada_api::placing::{Placer as _, Subject};
+use karmada_api::work::ResourceBinding;
 use karmada_apimachinery::json;
 use karmada_client::{Patch, PatchOptions};
 use karmada_runtime::ObjectKey;
 use karmada_scheduler::Options;
 
-use crate::plane::{Plane, divided, outcome, plain};
+use crate::plane::{Plane, divided, outcome, plain, room};
 
 fn done(clusters: &str) -> (String, String) {
     (clusters.to_owned(), "Success".to_owned())
@@ -88,6 +91,62 @@ async fn follows_changes_of_placement_replicas_and_cluster_labels() {
     assert_eq!(plane.outcome("web").await, done("m2:6"));
     let binding = plane.binding("web").await;
     assert_eq!(binding["status"]["schedulerObservedGeneration"], binding["metadata"]["generation"]);
+    plane.stop().await;
+}
+
+fn succeeded(clusters: &str) -> String {
+    let said = "Binding has been scheduled successfully. Result:";
+    format!("ScheduleBindingSucceed {said} {{{clusters}}}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicated_workloads_come_out_as_after_the_second_look_and_both_results_are_told() {
+    let mut plane = Plane::empty().await;
+    let clusters =
+        [("v1", "ra", 10), ("v2", "ra", 20), ("v3", "rb", 30), ("v4", "rb", 5), ("v5", "rc", 25)];
+    for (name, region, cpus) in clusters {
+        plane.cluster(name, json!({})).await;
+        plane.patch("clusters", name, json!({"spec": {"region": region}})).await;
+        plane.patch_status("clusters", name, json!({"resourceSummary": room(cpus)})).await;
+    }
+    plane.schedule().await;
+    // Only one region has room for all of it at first; those that have it are ranked by name then.
+    let mut spread = divided("spread", 30);
+    spread["spec"]["placement"] = json!({
+        "replicaScheduling": {"replicaSchedulingType": "Duplicated"},
+        "spreadConstraints": [
+            {"spreadByField": "region", "minGroups": 3, "maxGroups": 3},
+            {"spreadByField": "cluster", "minGroups": 3, "maxGroups": 3},
+        ],
+    });
+    let asked = ResourceBinding::from_value(&spread).unwrap();
+    assert_eq!(plane.scheduler().place(Subject::of(&asked)), None, "it waits for its turn");
+    plane.create("resourcebindings", "x", spread).await;
+    assert_eq!(plane.outcome("spread").await, done("v2:30 v3:30 v5:30"));
+    let both = [succeeded("v2:30, v3:30, v5:30"), succeeded("v3:30, v2:30, v5:30")];
+    let mut told = plane.events("spread").await;
+    told.dedup();
+    assert_eq!(told, both);
+
+    // Every target is kept, and those that had more came first.
+    let mut switched = divided("switched", 4);
+    let weight = |name: &str, weight: i64| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
+    switched["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["v1", "v4"]});
+    switched["spec"]["placement"]["replicaScheduling"]["weightPreference"] =
+        json!({"staticWeightList": [weight("v1", 1), weight("v4", 3)]});
+    plane.patch_status("clusters", "v4", json!({"resourceSummary": room(9)})).await;
+    plane.create("resourcebindings", "x", switched).await;
+    assert_eq!(plane.outcome("switched").await, done("v1:1 v4:3"));
+    let patch = json!({"spec": {"placement": {"replicaScheduling": {
+        "replicaSchedulingType": "Duplicated", "replicaDivisionPreference": null,
+        "weightPreference": null,
+    }}}});
+    plane.patch("resourcebindings", "switched", patch).await;
+    assert_eq!(plane.outcome("switched").await, done("v1:4 v4:4"));
+    let mut told = plane.events("switched").await;
+    told.dedup();
+    let all = [succeeded("v1:1, v4:3"), succeeded("v1:4, v4:4"), succeeded("v4:4, v1:4")];
+    assert_eq!(told, all);
     plane.stop().await;
 }
 

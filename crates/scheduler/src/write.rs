@@ -30,12 +30,13 @@ const CONFLICTS: usize = 5;
 pub(crate) struct Report {
     reason: &'static str,
     message: String,
+    /// The affinity group that was chosen.
+    affinity_name: Option<String>,
     /// Set on success.
     success: Option<Success>,
 }
 
 struct Success {
-    affinity_name: Option<String>,
     /// The generation that was decided on, with the result in it.
     generation: i64,
     /// Whether the time of the decision is worth writing even if nothing else changed.
@@ -45,14 +46,11 @@ struct Success {
 impl Report {
     pub(crate) fn of(outcome: &Outcome, generation: i64, anew: bool) -> Self {
         let (reason, success) = match &outcome.result {
-            Ok(placed) => {
-                let affinity_name = placed.affinity_name.clone();
-                let success = Success { affinity_name, generation, anew };
-                (conditions::binding::reason::SUCCESS, Some(success))
-            }
+            Ok(_) => (conditions::binding::reason::SUCCESS, Some(Success { generation, anew })),
             Err(failure) => (failure.condition_reason(), None),
         };
-        Self { reason, message: outcome.message(), success }
+        let affinity_name = affinity_name_of(outcome);
+        Self { reason, message: outcome.message(), affinity_name, success }
     }
 }
 
@@ -129,8 +127,11 @@ impl Scheduler {
             (Ok(_), conditions::QUOTA_EXCEEDED) => conditions::binding::reason::QUOTA_EXCEEDED,
             (Ok(_), _) => conditions::binding::reason::SCHEDULER_ERROR,
         };
-        let report = Report { reason, message: message.clone(), success: None };
+        // Compat: the group that was chosen counts as the one in use all the same.
+        let affinity_name = affinity_name_of(outcome);
+        let report = Report { reason, message: message.clone(), affinity_name, success: None };
         if self.report(lane, key, binding.clone(), &report).await? {
+            self.tell_passed_over::<B>(binding.metadata(), &binding.spec().resource, outcome);
             let reason = event_reason::SCHEDULE_BINDING_FAILED;
             self.tell::<B>(binding.metadata(), &binding.spec().resource, message, reason);
         }
@@ -194,17 +195,7 @@ impl Scheduler {
         template: &TemplateReference,
         outcome: &Outcome,
     ) {
-        for passed in &outcome.passed_over {
-            let key = ObjectKey::new(metadata.namespace.as_str(), metadata.name.as_str());
-            let message = format!(
-                "failed to schedule {}({key}) with clusterAffiliates index({}): {}",
-                B::KIND,
-                passed.index,
-                passed.failure
-            );
-            let reason = event_reason::SCHEDULE_BINDING_FAILED;
-            self.tell::<B>(metadata, template, message, reason);
-        }
+        self.tell_passed_over::<B>(metadata, template, outcome);
         match &outcome.result {
             Ok(placed) => {
                 // Compat: the text about cluster-scoped bindings lacks the colon.
@@ -221,6 +212,26 @@ impl Scheduler {
                     (failure.to_string(), event_reason::SCHEDULE_BINDING_FAILED);
                 self.tell::<B>(metadata, template, message, reason);
             }
+        }
+    }
+
+    /// Records the failure of each affinity group that was tried in vain.
+    fn tell_passed_over<B: Binding>(
+        &self,
+        metadata: &ObjectMeta,
+        template: &TemplateReference,
+        outcome: &Outcome,
+    ) {
+        for passed in &outcome.passed_over {
+            let key = ObjectKey::new(metadata.namespace.as_str(), metadata.name.as_str());
+            let message = format!(
+                "failed to schedule {}({key}) with clusterAffiliates index({}): {}",
+                B::KIND,
+                passed.index,
+                passed.failure
+            );
+            let reason = event_reason::SCHEDULE_BINDING_FAILED;
+            self.tell::<B>(metadata, template, message, reason);
         }
     }
 
@@ -259,6 +270,10 @@ impl Scheduler {
             }
         }
     }
+}
+
+fn affinity_name_of(outcome: &Outcome) -> Option<String> {
+    outcome.result.as_ref().ok()?.affinity_name.clone()
 }
 
 fn targets_of(outcome: &Outcome) -> Option<&[TargetCluster]> {
@@ -305,13 +320,13 @@ fn status_patch<B: Binding>(binding: &B, report: &Report, now: Time) -> (Option<
     if news {
         changes["conditions"] = json!(conditions);
     }
+    let name = report.affinity_name.as_ref();
+    if let Some(name) = name.filter(|name| **name != status.scheduler_observed_affinity_name) {
+        changes["schedulerObservingAffinityName"] = name.as_str().into();
+    }
     if let Some(success) = &report.success {
         if status.scheduler_observed_generation != success.generation {
             changes["schedulerObservedGeneration"] = success.generation.into();
-        }
-        let name = success.affinity_name.as_ref();
-        if let Some(name) = name.filter(|name| **name != status.scheduler_observed_affinity_name) {
-            changes["schedulerObservingAffinityName"] = name.as_str().into();
         }
         let changed = changes.as_object().is_some_and(|changes| !changes.is_empty());
         if success.anew || changed {

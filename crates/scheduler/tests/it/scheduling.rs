@@ -215,6 +215,24 @@ async fn of_groups_that_all_fail_only_a_placement_given_up_is_told_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_result_that_is_refused_tells_all_that_was_tried() {
+    let plane = Plane::with_clusters(&["m1", "m2"]).await;
+    plane.demand("!has(object.spec.clusters)").await;
+    let groups = json!({"clusterAffinities": [
+        {"affinityName": "one", "clusterNames": ["nobody"]},
+        {"affinityName": "two", "clusterNames": ["m2"]},
+    ]});
+    plane.create("resourcebindings", "x", plain("conf", groups)).await;
+    assert_eq!(plane.outcome("conf").await, (String::new(), "SchedulerError".to_owned()));
+    assert_eq!(plane.binding("conf").await["status"]["schedulerObservingAffinityName"], "two");
+    let told = plane.events("conf").await;
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told[0].contains("with clusterAffiliates index(0): 0/2 clusters"), "{told:?}");
+    assert!(told[2].contains("not here"), "{told:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let mut suspended = plain("suspended", json!({}));

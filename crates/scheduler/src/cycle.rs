@@ -21,6 +21,7 @@ use crate::Scheduler;
 use crate::birth::{PATIENCE, is_reported};
 use crate::lane::{Decided, Lane};
 use crate::queue::{Causes, Turn, Verdict};
+use crate::write::new_targets;
 
 /// How often somebody else may be faster before the attempt counts as failed.
 const CONFLICTS: usize = 5;
@@ -171,10 +172,10 @@ impl Scheduler {
                 passing = Some(std::mem::replace(&mut outcome, next));
             }
         }
-        if let (true, true, Ok(placed)) = (self.protects, B::NAMESPACED, &outcome.result) {
+        if let (true, true, Some(targets)) = (self.protects, B::NAMESPACED, new_targets(&outcome)) {
             let mut spec = binding.spec().clone();
-            if spec.clusters != placed.clusters {
-                spec.clusters.clone_from(&placed.clusters);
+            if spec.clusters != targets {
+                spec.clusters = targets.to_vec();
                 let key = ObjectKey::new(binding.namespace(), binding.name());
                 self.assumptions.place(&key, &spec);
             }

@@ -64,12 +64,7 @@ impl Scheduler {
         outcome: Outcome,
         passing: Option<Outcome>,
     ) -> Result<Verdict, Error> {
-        let targets = match &outcome.result {
-            Ok(placed) => Some(&placed.clusters[..]),
-            Err(failure) if failure.clears_placement() => Some(&[][..]),
-            Err(_) => None,
-        };
-        let patch = targets.and_then(|targets| object_patch(&**binding, targets));
+        let patch = new_targets(&outcome).and_then(|targets| object_patch(&**binding, targets));
         let rewritten = patch.is_some();
         let mut current = binding.clone();
         if let Some(patch) = patch {
@@ -104,6 +99,7 @@ impl Scheduler {
     ) -> Result<Arc<B>, Error> {
         let written: Arc<B> = parse(lane.api(key).merge_patch(&key.name, patch).await?)?;
         lane.wrote(key, written.clone());
+        self.assumptions.accepted(key);
         Ok(written)
     }
 
@@ -116,7 +112,7 @@ impl Scheduler {
         outcome: &Outcome,
         error: Error,
     ) -> Result<Verdict, Error> {
-        self.assumptions.forget(key);
+        self.assumptions.refused(key);
         let Some(api) = error.api() else { return Err(error) };
         if error.is_conflict() || crate::cycle::is_over(&error) || api.code >= 500 {
             return Err(error);
@@ -274,6 +270,14 @@ impl Scheduler {
 
 fn affinity_name_of(outcome: &Outcome) -> Option<String> {
     outcome.result.as_ref().ok()?.affinity_name.clone()
+}
+
+/// What the binding is to name; nothing if that stays as it is.
+pub(crate) fn new_targets(outcome: &Outcome) -> Option<&[TargetCluster]> {
+    match &outcome.result {
+        Ok(placed) => Some(&placed.clusters[..]),
+        Err(failure) => failure.clears_placement().then_some(&[][..]),
+    }
 }
 
 fn targets_of(outcome: &Outcome) -> Option<&[TargetCluster]> {

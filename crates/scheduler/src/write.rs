@@ -76,7 +76,9 @@ impl Scheduler {
         let anew = rewritten || trigger == Trigger::Requested;
         let report = Report::of(&outcome, current.metadata().generation, anew);
         let news = self.report(lane, key, current.clone(), &report).await?;
-        if rewritten || news {
+        // Whoever asked for a decision is told of it, even if it changes nothing.
+        let answers = trigger == Trigger::Requested && outcome.result.is_ok();
+        if rewritten || news || answers {
             // Compat: the original writes the passing result too and tells both.
             let differs = |passing: &Outcome| targets_of(passing) != targets_of(&outcome);
             if let Some(passing) = passing.filter(differs) {

@@ -296,6 +296,16 @@ async fn a_rebalance_forgets_history_once() {
     plane.patch("resourcebindings", "web", asked).await;
     plane.settle().await;
     assert_eq!(plane.binding("web").await["status"]["lastScheduledTime"], ahead);
+    // Nothing had to move; who asked is told so.
+    let events = plane.api("events").list(&Default::default()).await.unwrap();
+    let last = succeeded("m1:2, m2:2");
+    let counts = events
+        .items
+        .iter()
+        .map(|event| event.value())
+        .filter(|event| last.ends_with(event["message"].as_str().unwrap_or("-")));
+    let counts: Vec<_> = counts.map(|event| event["count"].as_i64()).collect();
+    assert_eq!(counts, [Some(2), Some(2)]);
     plane.stop().await;
 }
 

@@ -57,7 +57,7 @@ impl Scheduler {
         for _ in 0..CONFLICTS {
             let looked = match self.births.knows(&turn.key) {
                 true => self.look_at_new(lane, turn, binding).await,
-                false => self.look_at(lane, &turn.key, binding).await,
+                false => self.look_at(lane, turn, binding).await,
             };
             match looked {
                 Ok(verdict) => return verdict,
@@ -93,17 +93,23 @@ impl Scheduler {
         if is_done && turn.causes == Causes::BORN {
             return Ok(Verdict::Done);
         }
-        self.look_at(lane, &turn.key, fetch(lane, &turn.key).await?).await
+        self.look_at(lane, turn, fetch(lane, &turn.key).await?).await
     }
 
     async fn look_at<B: Binding>(
         &self,
         lane: &Lane<B>,
-        key: &ObjectKey,
+        turn: &Turn,
         binding: Arc<B>,
     ) -> Result<Verdict, Error> {
-        // It may have been suspended or handed over since it was queued.
-        if !self.accepts(&*binding) {
+        let key = &turn.key;
+        // It may have been suspended or handed over since it was queued. Compat: clusters are followed
+        // by what was left without its policy too.
+        let is_ours = match turn.causes.has_clusters() {
+            true => self.schedules(binding.spec()),
+            false => self.accepts(&*binding),
+        };
+        if !is_ours {
             return Ok(Verdict::Done);
         }
         let snapshot = self.snapshot();

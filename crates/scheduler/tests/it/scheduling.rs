@@ -6,7 +6,7 @@ use karmada_api::Kind as _;
 use karmada_api::features::{Gate, Gates};
 use karmada_api::placing::{Placer as _, Subject};
 use karmada_api::work::ResourceBinding;
-use karmada_apimachinery::json;
+use karmada_apimachinery::{Value, json};
 use karmada_client::{Patch, PatchOptions};
 use karmada_runtime::ObjectKey;
 use karmada_scheduler::Options;
@@ -241,6 +241,7 @@ async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     foreign["spec"]["schedulerName"] = "other".into();
     let mut follower = plain("follower", json!({}));
     follower["metadata"]["labels"] = json!({});
+    follower["spec"]["placement"] = Value::Null;
     for binding in [suspended, foreign, follower] {
         plane.create("resourcebindings", "x", binding).await;
     }
@@ -252,6 +253,35 @@ async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     }
     plane.patch("resourcebindings", "suspended", json!({"spec": {"suspension": null}})).await;
     assert_eq!(plane.outcome("suspended").await, done("m1"));
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lost_its_policy_follows_clusters_and_nothing_else() {
+    let plane = Plane::with_clusters(&["m1", "m2", "m3"]).await;
+    let finalizers = json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}});
+    plane.patch("clusters", "m2", finalizers).await;
+    let by_label = json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "one"}}}});
+    for name in ["m1", "m2"] {
+        plane.patch("clusters", name, json!({"metadata": {"labels": {"tier": "one"}}})).await;
+    }
+    plane.create("resourcebindings", "x", plain("conf", by_label)).await;
+    plane.create("resourcebindings", "x", divided("web", 6)).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2"));
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2 m3:2"));
+    for name in ["conf", "web"] {
+        let label = json!({"propagationpolicy.karmada.io/permanent-id": null});
+        plane.patch("resourcebindings", name, json!({"metadata": {"labels": label}})).await;
+    }
+    plane.patch("resourcebindings", "web", json!({"spec": {"replicas": 9}})).await;
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2 m3:2"), "nobody asks for more");
+    plane.patch("resourcebindings", "web", json!({"spec": {"replicas": 6}})).await;
+    plane.patch("clusters", "m3", json!({"metadata": {"labels": {"tier": "one"}}})).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2 m3"));
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2 m3:2"));
+    plane.api("clusters").delete("m2", &Default::default()).await.unwrap();
+    assert_eq!(plane.outcome("conf").await, done("m1 m3"));
+    assert_eq!(plane.outcome("web").await, done("m1:3 m3:3"));
     plane.stop().await;
 }
 

@@ -116,8 +116,14 @@ impl Scheduler {
         let peers = self.peers(&*binding);
         let subject = subject(&*binding, &peers, self.clock.now().into());
         match trigger::decide(&subject, &snapshot, &self.config) {
+            Decision::SkipDeleting => {
+                if turn.causes.has_update() {
+                    self.tell_skipped(&*binding);
+                }
+                Ok(Verdict::Done)
+            }
             // Nothing to place, and a change of that comes as an event.
-            Decision::SkipDeleting | Decision::NoPlacement => Ok(Verdict::Done),
+            Decision::NoPlacement => Ok(Verdict::Done),
             Decision::Nothing { .. } if is_unreported(lane, &*binding) => {
                 self.schedule(lane, key, binding, Trigger::PlacementChanged).await
             }

@@ -233,6 +233,16 @@ impl Scheduler {
         }
     }
 
+    /// Records that a binding is not looked at any more because it is going away.
+    pub(crate) fn tell_skipped<B: Binding>(&self, binding: &B) {
+        let metadata = binding.metadata();
+        let key = ObjectKey::new(metadata.namespace.as_str(), metadata.name.as_str());
+        let kind = if B::NAMESPACED { "resourceBinding" } else { "clusterResourceBinding" };
+        let message = format!("skip schedule deleting {kind}: {key}");
+        let reason = event_reason::SCHEDULE_BINDING_FAILED;
+        self.tell::<B>(metadata, &binding.spec().resource, message, reason);
+    }
+
     /// Records an event about the binding and about its template.
     fn tell<B: Binding>(
         &self,

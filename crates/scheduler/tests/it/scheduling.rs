@@ -286,6 +286,25 @@ async fn what_lost_its_policy_follows_clusters_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_being_deleted_is_left_alone_which_is_told_once() {
+    let plane = Plane::with_clusters(&["m1", "m2"]).await;
+    let mut held = plain("conf", json!({}));
+    held["metadata"]["finalizers"] = json!(["karmada.io/binding-controller"]);
+    plane.create("resourcebindings", "x", held).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2"));
+    let api = plane.api("resourcebindings").namespaced("x");
+    api.delete("conf", &Default::default()).await.unwrap();
+    plane.settle().await;
+    plane.patch("clusters", "m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2"));
+    let message = "ScheduleBindingFailed skip schedule deleting resourceBinding: x/conf";
+    let told = plane.events("conf").await;
+    let skipped: Vec<_> = told.iter().filter(|said| **said == message).collect();
+    assert_eq!((skipped.len(), told.len()), (2, 4), "{told:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_scheduler_takes_its_own() {
     let mut plane = Plane::empty().await;
     plane.cluster("m1", json!({})).await;

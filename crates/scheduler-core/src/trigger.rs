@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use karmada_api::policy::{Placement, ReplicaSchedulingType};
+use karmada_api::policy::{Placement, ReplicaSchedulingType, SpreadFieldValue};
 use karmada_api::work::ResourceBindingSpec;
 use karmada_apimachinery::readable::Readable as _;
 
@@ -86,6 +86,12 @@ pub fn decide(subject: &Subject<'_>, snapshot: &Snapshot, config: &Config) -> De
 /// Whether every look at the binding leads to a decision.
 pub fn follows_clusters(spec: &ResourceBindingSpec, placement: &Placement) -> bool {
     !spec.is_workload() || is_duplicated(placement)
+}
+
+/// Whether groups of clusters are chosen by what their clusters have and can take.
+pub fn ranks_groups(placement: &Placement) -> bool {
+    let mut constraints = placement.spread_constraints.iter();
+    constraints.any(|constraint| constraint.spread_by_field != SpreadFieldValue::Cluster)
 }
 
 /// Whether a rebalance was asked for after the last decision.

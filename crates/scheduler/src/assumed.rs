@@ -17,6 +17,8 @@ const KEPT: Duration = Duration::from_secs(300);
 #[derive(Default)]
 pub(crate) struct Assumptions {
     bindings: Mutex<HashMap<ObjectKey, Assumed>>,
+    /// What was assumed before decisions that are not written yet.
+    before: Mutex<HashMap<ObjectKey, Option<Assumed>>>,
 }
 
 struct Assumed {
@@ -25,29 +27,29 @@ struct Assumed {
 }
 
 impl Assumptions {
-    /// Remembers where the workload was placed; what it had elsewhere is forgotten.
+    /// Remembers where the workload is placed, in place of what it had; the server has yet to accept it.
     pub(crate) fn place(&self, key: &ObjectKey, spec: &ResourceBindingSpec) {
         let mut bindings = self.bindings.lock();
-        if !spec.is_workload() || spec.clusters.is_empty() {
-            bindings.remove(key);
-            return;
-        }
-        let parts = |replicas: i32| -> Vec<Part> {
-            if spec.components.is_empty() {
-                let needs = spec.replica_requirements.as_ref();
-                let request = needs.map(|needs| request_of(&needs.resource_request));
-                return vec![part(request, replicas)];
-            }
-            let component = |component: &karmada_api::work::Component| {
-                let needs = component.replica_requirements.as_ref();
-                part(needs.map(|needs| request_of(&needs.resource_request)), component.replicas)
-            };
-            spec.components.iter().map(component).collect()
+        let before = match assumed(spec) {
+            Some(assumed) => bindings.insert(key.clone(), assumed),
+            None => bindings.remove(key),
         };
-        let targets = spec.clusters.iter();
-        let clusters =
-            targets.map(|target| (target.name.clone(), parts(target.replicas))).collect();
-        bindings.insert(key.clone(), Assumed { until: Instant::now() + KEPT, clusters });
+        // The first one that was not accepted knows what was.
+        self.before.lock().entry(key.clone()).or_insert(before);
+    }
+
+    pub(crate) fn accepted(&self, key: &ObjectKey) {
+        self.before.lock().remove(key);
+    }
+
+    /// The last placement was not accepted: what was assumed before still holds.
+    pub(crate) fn refused(&self, key: &ObjectKey) {
+        let mut bindings = self.bindings.lock();
+        match self.before.lock().remove(key) {
+            Some(Some(before)) => drop(bindings.insert(key.clone(), before)),
+            Some(None) => drop(bindings.remove(key)),
+            None => {}
+        }
     }
 
     /// Whether anything is assumed of a binding.
@@ -78,6 +80,7 @@ impl Assumptions {
 
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.bindings.lock().remove(key);
+        self.before.lock().remove(key);
     }
 
     /// What is assumed by cluster, one set for each workload; what is too old is dropped.
@@ -97,6 +100,28 @@ impl Assumptions {
     }
 }
 
+/// What the targets are about to use; nothing if there are none.
+fn assumed(spec: &ResourceBindingSpec) -> Option<Assumed> {
+    if !spec.is_workload() || spec.clusters.is_empty() {
+        return None;
+    }
+    let parts = |replicas: i32| -> Vec<Part> {
+        if spec.components.is_empty() {
+            let needs = spec.replica_requirements.as_ref();
+            let request = needs.map(|needs| request_of(&needs.resource_request));
+            return vec![part(request, replicas)];
+        }
+        let component = |component: &karmada_api::work::Component| {
+            let needs = component.replica_requirements.as_ref();
+            part(needs.map(|needs| request_of(&needs.resource_request)), component.replicas)
+        };
+        spec.components.iter().map(component).collect()
+    };
+    let targets = spec.clusters.iter();
+    let clusters = targets.map(|target| (target.name.clone(), parts(target.replicas))).collect();
+    Some(Assumed { until: Instant::now() + KEPT, clusters })
+}
+
 fn part(request: Option<Request>, replicas: i32) -> Part {
     Part { request: request.unwrap_or_default(), replicas: i64::from(replicas) }
 }
@@ -104,18 +129,24 @@ fn part(request: Option<Request>, replicas: i32) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use karmada_apimachinery::json;
+    use karmada_apimachinery::{Value, json};
+
+    fn spec(clusters: Value) -> ResourceBindingSpec {
+        karmada_apimachinery::from_value(json!({
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "replicas": 5, "clusters": clusters,
+            "replicaRequirements": {"resourceRequest": {"cpu": "500m"}},
+        }))
+        .unwrap()
+    }
+
+    fn counts(assumed: &Assumptions) -> Vec<(String, i64)> {
+        let all = assumed.by_cluster().into_iter();
+        all.map(|(name, sets)| (name, sets.iter().flatten().map(|p| p.replicas).sum())).collect()
+    }
 
     #[tokio::test(start_paused = true)]
     async fn assumptions_end_with_health_removal_and_age() {
-        let spec = |clusters: karmada_apimachinery::Value| -> ResourceBindingSpec {
-            karmada_apimachinery::from_value(json!({
-                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "replicas": 5, "clusters": clusters,
-                "replicaRequirements": {"resourceRequest": {"cpu": "500m"}},
-            }))
-            .unwrap()
-        };
         let status = |health: &str| -> ResourceBindingStatus {
             karmada_apimachinery::from_value(
                 json!({"aggregatedStatus": [{"clusterName": "m1", "health": health}]}),
@@ -123,11 +154,6 @@ mod tests {
             .unwrap()
         };
         let assumed = Assumptions::default();
-        let counts = |assumed: &Assumptions| -> Vec<(String, i64)> {
-            let all = assumed.by_cluster().into_iter();
-            all.map(|(name, sets)| (name, sets.iter().flatten().map(|p| p.replicas).sum()))
-                .collect()
-        };
         let key = ObjectKey::new("x", "web");
         assumed.place(
             &key,
@@ -139,6 +165,29 @@ mod tests {
         assumed.observe(&key, &status("Unknown"), &status("Healthy"));
         assert_eq!(counts(&assumed), [("m2".to_owned(), 3)]);
         tokio::time::advance(KEPT).await;
+        assert_eq!(counts(&assumed), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_placement_that_is_refused_leaves_what_was_assumed_before() {
+        let assumed = Assumptions::default();
+        let key = ObjectKey::new("x", "web");
+        let on = |name: &str| spec(json!([{"name": name, "replicas": 5}]));
+        assumed.place(&key, &on("m1"));
+        assumed.accepted(&key);
+        for next in [on("m2"), spec(json!([]))] {
+            assumed.place(&key, &next);
+            assumed.refused(&key);
+            assert_eq!(counts(&assumed), [("m1".to_owned(), 5)]);
+            // Nothing is placed any more that could be refused.
+            assumed.refused(&key);
+            assert_eq!(counts(&assumed), [("m1".to_owned(), 5)]);
+        }
+        assumed.place(&key, &spec(json!([])));
+        assumed.accepted(&key);
+        assert_eq!(counts(&assumed), []);
+        assumed.place(&key, &on("m2"));
+        assumed.refused(&key);
         assert_eq!(counts(&assumed), []);
     }
 }

@@ -18,13 +18,14 @@ use karmada_api::work::{
 use karmada_client::Error;
 use karmada_runtime::ObjectKey;
 use karmada_scheduler_core::snapshot::Snapshot;
-use karmada_scheduler_core::trigger::Trigger;
+use karmada_scheduler_core::trigger::{self, Trigger};
 use karmada_scheduler_core::{Estimates, Outcome, Peers, schedule_observed};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::debug;
 
 use crate::lane::{Decided, Lane};
+use crate::write::Report;
 use crate::{Scheduler, SchedulerHandle};
 
 /// How long the report of a binding waits for company. Members answer sooner unless they are away.
@@ -86,7 +87,12 @@ impl Births {
     }
 
     pub(crate) fn forget(&self, key: &ObjectKey) {
-        self.known.lock().remove(key);
+        self.take(key);
+    }
+
+    /// Whoever gets it is the one to tell of it, if its status says that it was scheduled.
+    fn take(&self, key: &ObjectKey) -> Option<Birth> {
+        self.known.lock().remove(key)
     }
 
     /// What was decided, if the binding is as it was made.
@@ -121,6 +127,10 @@ impl Scheduler {
             && self.schedules(spec)
             && spec.clusters.is_empty();
         let placement: &Placement = spec.placement.as_ref().filter(|_| is_due)?;
+        if trigger::follows_clusters(spec, placement) && trigger::ranks_groups(placement) {
+            // It may come out differently when it is looked at again.
+            return None;
+        }
         let peers = Peers::default();
         let subject = karmada_scheduler_core::Subject {
             spec,
@@ -178,18 +188,25 @@ impl Scheduler {
         binding: &Arc<B>,
     ) -> Result<bool, Error> {
         let birth = self.births.of(&Subject::of(&**binding));
-        self.births.forget(key);
-        let Some(Birth { outcome, snapshot, took, .. }) = birth else { return Ok(false) };
-        remember(lane, key, snapshot);
-        self.write(lane, key, binding, TRIGGER, outcome, None).await?;
-        self.metrics.attempted(TRIGGER.metric_type(), true, took);
-        Ok(true)
+        let is_done = birth.is_some();
+        if let Some(Birth { outcome, snapshot, .. }) = birth {
+            remember(lane, key, snapshot);
+            let report = Report::of(&outcome, binding.metadata().generation, false);
+            self.report(lane, key, binding.clone(), &report).await?;
+        }
+        // The status may have come to say so by somebody else's write, which is not told of yet.
+        if let Some(birth) = self.births.take(key)
+            && (is_done || is_reported(&**binding))
+        {
+            self.metrics.attempted(TRIGGER.metric_type(), true, birth.took);
+            self.tell_outcome(&**binding, &birth.outcome);
+        }
+        Ok(is_done)
     }
 
     fn reported(&self, binding: &Subject<'_>) {
         let key = key_of(binding);
-        let birth = self.births.known.lock().remove(&key);
-        let Some(Birth { outcome, snapshot, took, .. }) = birth else { return };
+        let Some(Birth { outcome, snapshot, took, .. }) = self.births.take(&key) else { return };
         self.metrics.attempted(TRIGGER.metric_type(), true, took);
         *self.births.accompanied.lock() = Some(Instant::now());
         match binding.is_namespaced {
@@ -202,6 +219,11 @@ impl Scheduler {
             false => self.tell_outcome_of::<ClusterResourceBinding>(metadata, template, &outcome),
         }
     }
+}
+
+/// Whether the status says what came of scheduling.
+pub(crate) fn is_reported<B: Binding>(binding: &B) -> bool {
+    find_condition(&binding.status().conditions, condition::SCHEDULED).is_some()
 }
 
 /// Keeps what the binding was decided from, for whoever asks why.

@@ -21,9 +21,10 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::Scheduler;
-use crate::birth::PATIENCE;
+use crate::birth::{PATIENCE, is_reported};
 use crate::lane::{Decided, Lane};
 use crate::queue::{Causes, Turn, Verdict};
+use crate::write::new_targets;
 
 /// How often somebody else may be faster before the attempt counts as failed.
 const CONFLICTS: usize = 5;
@@ -41,16 +42,15 @@ impl Scheduler {
     }
 
     async fn turn_of<B: Binding>(&self, lane: &Lane<B>, turn: &Turn) -> Verdict {
-        let mut is_new = self.births.knows(&turn.key);
-        if turn.causes == Causes::BORN {
-            match is_new {
-                true if self.births.may_wait(&turn.key) => return Verdict::Later(PATIENCE),
-                true => {}
-                // It was reported with something else.
-                false => return Verdict::Done,
-            }
+        let is_birth = turn.causes == Causes::BORN;
+        if is_birth && self.births.may_wait(&turn.key) {
+            return Verdict::Later(PATIENCE);
         }
         let Some(mut binding) = lane.latest(&turn.key) else { return Verdict::Done };
+        if is_birth && !self.births.knows(&turn.key) && is_reported(&*binding) {
+            // That was done with something else.
+            return Verdict::Done;
+        }
         let observed = binding.status().scheduler_observed_generation;
         let known = lane.is_own(&binding) || observed == binding.metadata().generation;
         if turn.causes == Causes::UPDATED && known {
@@ -58,9 +58,9 @@ impl Scheduler {
             return Verdict::Done;
         }
         for _ in 0..CONFLICTS {
-            let looked = match std::mem::take(&mut is_new) {
+            let looked = match self.births.knows(&turn.key) {
                 true => self.look_at_new(lane, turn, binding).await,
-                false => self.look_at(lane, &turn.key, binding).await,
+                false => self.look_at(lane, turn, binding).await,
             };
             match looked {
                 Ok(verdict) => return verdict,
@@ -96,25 +96,37 @@ impl Scheduler {
         if is_done && turn.causes == Causes::BORN {
             return Ok(Verdict::Done);
         }
-        self.look_at(lane, &turn.key, fetch(lane, &turn.key).await?).await
+        self.look_at(lane, turn, fetch(lane, &turn.key).await?).await
     }
 
     async fn look_at<B: Binding>(
         &self,
         lane: &Lane<B>,
-        key: &ObjectKey,
+        turn: &Turn,
         binding: Arc<B>,
     ) -> Result<Verdict, Error> {
-        // It may have been suspended or handed over since it was queued.
-        if !self.accepts(&*binding) {
+        let key = &turn.key;
+        // It may have been suspended or handed over since it was queued. Compat: clusters are followed
+        // by what was left without its policy too.
+        let is_ours = match turn.causes.has_clusters() {
+            true => self.schedules(binding.spec()),
+            false => self.accepts(&*binding),
+        };
+        if !is_ours {
             return Ok(Verdict::Done);
         }
         let snapshot = self.snapshot();
         let peers = self.peers(&*binding);
         let subject = subject(&*binding, &peers, self.clock.now().into());
         match trigger::decide(&subject, &snapshot, &self.config) {
+            Decision::SkipDeleting => {
+                if turn.causes.has_update() {
+                    self.tell_skipped(&*binding);
+                }
+                Ok(Verdict::Done)
+            }
             // Nothing to place, and a change of that comes as an event.
-            Decision::SkipDeleting | Decision::NoPlacement => Ok(Verdict::Done),
+            Decision::NoPlacement => Ok(Verdict::Done),
             Decision::Nothing { .. } if is_unreported(lane, &*binding) => {
                 self.schedule(lane, key, binding, Trigger::PlacementChanged).await
             }
@@ -175,10 +187,10 @@ impl Scheduler {
                 passing = Some(std::mem::replace(&mut outcome, next));
             }
         }
-        if let (true, true, Ok(placed)) = (self.protects, B::NAMESPACED, &outcome.result) {
+        if let (true, true, Some(targets)) = (self.protects, B::NAMESPACED, new_targets(&outcome)) {
             let mut spec = binding.spec().clone();
-            if spec.clusters != placed.clusters {
-                spec.clusters.clone_from(&placed.clusters);
+            if spec.clusters != targets {
+                spec.clusters = targets.to_vec();
                 let key = ObjectKey::new(binding.namespace(), binding.name());
                 self.assumptions.place(&key, &spec);
             }
@@ -301,16 +313,17 @@ fn is_unreported<B: Binding>(lane: &Lane<B>, binding: &B) -> bool {
     })
 }
 
-/// The binding with a result in it that would come out differently when it is looked at next:
-/// present targets are ranked before new ones, and then all of them are present. Deciding on it at
-/// once saves the write that would follow.
+/// The binding with a result in it that may come out differently when it is looked at next: present
+/// targets are ranked before new ones, by what they have too, and then all of them are present and have
+/// the same. Deciding on it at once saves the write that would follow.
 fn as_next_time(subject: &Subject<'_>, outcome: &Outcome) -> Option<ResourceBindingSpec> {
     let (spec, placed) = (subject.spec, outcome.result.as_ref().ok()?);
-    if !trigger::follows_clusters(spec, spec.placement.as_ref()?) {
+    let placement = spec.placement.as_ref()?;
+    if !trigger::follows_clusters(spec, placement) || spec.clusters == placed.clusters {
         return None;
     }
-    let kept = placed.clusters.iter().filter(|target| spec.target_contains(&target.name)).count();
-    (0 < kept && kept < placed.clusters.len())
+    let keeps_some = placed.clusters.iter().any(|target| spec.target_contains(&target.name));
+    (keeps_some || trigger::ranks_groups(placement))
         .then(|| ResourceBindingSpec { clusters: placed.clusters.clone(), ..spec.clone() })
 }
 

@@ -42,6 +42,14 @@ impl Causes {
     pub(crate) const BORN: Self = Self { born: true, ..Self::NONE };
     pub(crate) const CLUSTERS: Self = Self { clusters: true, ..Self::NONE };
 
+    pub(crate) fn has_update(self) -> bool {
+        self.updated
+    }
+
+    pub(crate) fn has_clusters(self) -> bool {
+        self.clusters
+    }
+
     fn with(self, other: Self) -> Self {
         Self {
             added: self.added || other.added,

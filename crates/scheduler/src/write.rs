@@ -27,19 +27,31 @@ use crate::queue::Verdict;
 const CONFLICTS: usize = 5;
 
 /// What the status is to say about an attempt.
-struct Report {
+pub(crate) struct Report {
     reason: &'static str,
     message: String,
+    /// The affinity group that was chosen.
+    affinity_name: Option<String>,
     /// Set on success.
     success: Option<Success>,
 }
 
 struct Success {
-    affinity_name: Option<String>,
     /// The generation that was decided on, with the result in it.
     generation: i64,
     /// Whether the time of the decision is worth writing even if nothing else changed.
     anew: bool,
+}
+
+impl Report {
+    pub(crate) fn of(outcome: &Outcome, generation: i64, anew: bool) -> Self {
+        let (reason, success) = match &outcome.result {
+            Ok(_) => (conditions::binding::reason::SUCCESS, Some(Success { generation, anew })),
+            Err(failure) => (failure.condition_reason(), None),
+        };
+        let affinity_name = affinity_name_of(outcome);
+        Self { reason, message: outcome.message(), affinity_name, success }
+    }
 }
 
 impl Scheduler {
@@ -52,12 +64,7 @@ impl Scheduler {
         outcome: Outcome,
         passing: Option<Outcome>,
     ) -> Result<Verdict, Error> {
-        let targets = match &outcome.result {
-            Ok(placed) => Some(&placed.clusters[..]),
-            Err(failure) if failure.clears_placement() => Some(&[][..]),
-            Err(_) => None,
-        };
-        let patch = targets.and_then(|targets| object_patch(&**binding, targets));
+        let patch = new_targets(&outcome).and_then(|targets| object_patch(&**binding, targets));
         let rewritten = patch.is_some();
         let mut current = binding.clone();
         if let Some(patch) = patch {
@@ -66,24 +73,12 @@ impl Scheduler {
                 Err(error) => return self.refused(lane, key, binding, &outcome, error).await,
             }
         }
-        let report = match &outcome.result {
-            Ok(placed) => Report {
-                reason: conditions::binding::reason::SUCCESS,
-                message: outcome.message(),
-                success: Some(Success {
-                    affinity_name: placed.affinity_name.clone(),
-                    generation: current.metadata().generation,
-                    anew: rewritten || trigger == Trigger::Requested,
-                }),
-            },
-            Err(failure) => Report {
-                reason: failure.condition_reason(),
-                message: failure.to_string(),
-                success: None,
-            },
-        };
+        let anew = rewritten || trigger == Trigger::Requested;
+        let report = Report::of(&outcome, current.metadata().generation, anew);
         let news = self.report(lane, key, current.clone(), &report).await?;
-        if rewritten || news {
+        // Whoever asked for a decision is told of it, even if it changes nothing.
+        let answers = trigger == Trigger::Requested && outcome.result.is_ok();
+        if rewritten || news || answers {
             // Compat: the original writes the passing result too and tells both.
             let differs = |passing: &Outcome| targets_of(passing) != targets_of(&outcome);
             if let Some(passing) = passing.filter(differs) {
@@ -106,6 +101,7 @@ impl Scheduler {
     ) -> Result<Arc<B>, Error> {
         let written: Arc<B> = parse(lane.api(key).merge_patch(&key.name, patch).await?)?;
         lane.wrote(key, written.clone());
+        self.assumptions.accepted(key);
         Ok(written)
     }
 
@@ -118,7 +114,7 @@ impl Scheduler {
         outcome: &Outcome,
         error: Error,
     ) -> Result<Verdict, Error> {
-        self.assumptions.forget(key);
+        self.assumptions.refused(key);
         let Some(api) = error.api() else { return Err(error) };
         if error.is_conflict() || crate::cycle::is_over(&error) || api.code >= 500 {
             return Err(error);
@@ -129,8 +125,11 @@ impl Scheduler {
             (Ok(_), conditions::QUOTA_EXCEEDED) => conditions::binding::reason::QUOTA_EXCEEDED,
             (Ok(_), _) => conditions::binding::reason::SCHEDULER_ERROR,
         };
-        let report = Report { reason, message: message.clone(), success: None };
+        // Compat: the group that was chosen counts as the one in use all the same.
+        let affinity_name = affinity_name_of(outcome);
+        let report = Report { reason, message: message.clone(), affinity_name, success: None };
         if self.report(lane, key, binding.clone(), &report).await? {
+            self.tell_passed_over::<B>(binding.metadata(), &binding.spec().resource, outcome);
             let reason = event_reason::SCHEDULE_BINDING_FAILED;
             self.tell::<B>(binding.metadata(), &binding.spec().resource, message, reason);
         }
@@ -139,7 +138,7 @@ impl Scheduler {
 
     /// Brings the status up to date; returns whether the condition says something new. A rebalance that was asked
     /// for after the decision is not answered by it.
-    async fn report<B: Binding>(
+    pub(crate) async fn report<B: Binding>(
         &self,
         lane: &Lane<B>,
         key: &ObjectKey,
@@ -183,12 +182,39 @@ impl Scheduler {
         Ok(())
     }
 
-    fn tell_outcome<B: Binding>(&self, binding: &B, outcome: &Outcome) {
+    pub(crate) fn tell_outcome<B: Binding>(&self, binding: &B, outcome: &Outcome) {
         self.tell_outcome_of::<B>(binding.metadata(), &binding.spec().resource, outcome);
     }
 
     /// Records the events about a decision, for the binding and for its template.
     pub(crate) fn tell_outcome_of<B: Binding>(
+        &self,
+        metadata: &ObjectMeta,
+        template: &TemplateReference,
+        outcome: &Outcome,
+    ) {
+        self.tell_passed_over::<B>(metadata, template, outcome);
+        match &outcome.result {
+            Ok(placed) => {
+                // Compat: the text about cluster-scoped bindings lacks the colon.
+                let colon = if B::NAMESPACED { ":" } else { "" };
+                let targets = show_targets(&placed.clusters);
+                let message = format!("{} Result{colon} {targets}", outcome.message());
+                let reason = event_reason::SCHEDULE_BINDING_SUCCEED;
+                self.tell::<B>(metadata, template, message, reason);
+            }
+            // Compat: of groups that all fail nothing more is said, unless the placement is given up.
+            Err(failure) if !outcome.passed_over.is_empty() && !failure.clears_placement() => {}
+            Err(failure) => {
+                let (message, reason) =
+                    (failure.to_string(), event_reason::SCHEDULE_BINDING_FAILED);
+                self.tell::<B>(metadata, template, message, reason);
+            }
+        }
+    }
+
+    /// Records the failure of each affinity group that was tried in vain.
+    fn tell_passed_over<B: Binding>(
         &self,
         metadata: &ObjectMeta,
         template: &TemplateReference,
@@ -205,21 +231,16 @@ impl Scheduler {
             let reason = event_reason::SCHEDULE_BINDING_FAILED;
             self.tell::<B>(metadata, template, message, reason);
         }
-        match &outcome.result {
-            Ok(placed) => {
-                // Compat: the text about cluster-scoped bindings lacks the colon.
-                let colon = if B::NAMESPACED { ":" } else { "" };
-                let targets = show_targets(&placed.clusters);
-                let message = format!("{} Result{colon} {targets}", outcome.message());
-                let reason = event_reason::SCHEDULE_BINDING_SUCCEED;
-                self.tell::<B>(metadata, template, message, reason);
-            }
-            Err(failure) => {
-                let (message, reason) =
-                    (failure.to_string(), event_reason::SCHEDULE_BINDING_FAILED);
-                self.tell::<B>(metadata, template, message, reason);
-            }
-        }
+    }
+
+    /// Records that a binding is not looked at any more because it is going away.
+    pub(crate) fn tell_skipped<B: Binding>(&self, binding: &B) {
+        let metadata = binding.metadata();
+        let key = ObjectKey::new(metadata.namespace.as_str(), metadata.name.as_str());
+        let kind = if B::NAMESPACED { "resourceBinding" } else { "clusterResourceBinding" };
+        let message = format!("skip schedule deleting {kind}: {key}");
+        let reason = event_reason::SCHEDULE_BINDING_FAILED;
+        self.tell::<B>(metadata, &binding.spec().resource, message, reason);
     }
 
     /// Records an event about the binding and about its template.
@@ -256,6 +277,18 @@ impl Scheduler {
                 _ => self.events.warning(about, reason, &*message),
             }
         }
+    }
+}
+
+fn affinity_name_of(outcome: &Outcome) -> Option<String> {
+    outcome.result.as_ref().ok()?.affinity_name.clone()
+}
+
+/// What the binding is to name; nothing if that stays as it is.
+pub(crate) fn new_targets(outcome: &Outcome) -> Option<&[TargetCluster]> {
+    match &outcome.result {
+        Ok(placed) => Some(&placed.clusters[..]),
+        Err(failure) => failure.clears_placement().then_some(&[][..]),
     }
 }
 
@@ -303,13 +336,13 @@ fn status_patch<B: Binding>(binding: &B, report: &Report, now: Time) -> (Option<
     if news {
         changes["conditions"] = json!(conditions);
     }
+    let name = report.affinity_name.as_ref();
+    if let Some(name) = name.filter(|name| **name != status.scheduler_observed_affinity_name) {
+        changes["schedulerObservingAffinityName"] = name.as_str().into();
+    }
     if let Some(success) = &report.success {
         if status.scheduler_observed_generation != success.generation {
             changes["schedulerObservedGeneration"] = success.generation.into();
-        }
-        let name = success.affinity_name.as_ref();
-        if let Some(name) = name.filter(|name| **name != status.scheduler_observed_affinity_name) {
-            changes["schedulerObservingAffinityName"] = name.as_str().into();
         }
         let changed = changes.as_object().is_some_and(|changes| !changes.is_empty());
         if success.anew || changed {

@@ -9,6 +9,9 @@ use karmada_apimachinery::{Value, json};
 
 use crate::plane::{Plane, divided, outcome, plain};
 
+/// How long a report waits for company.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 fn read(binding: Value) -> ResourceBinding {
     ResourceBinding::from_value(&binding).unwrap()
 }
@@ -81,6 +84,38 @@ async fn reports_wait_while_others_find_company_and_no_longer() {
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(outcome(&plane.binding("late").await).1, "Success");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_success_is_told_once_whoever_is_the_first_to_write_it() {
+    let plane = Plane::with_clusters(&["m1"]).await;
+    let expected = "ScheduleBindingSucceed Binding has been scheduled successfully. Result: {m1:0}";
+    for change in [json!({}), json!({"spec": {"conflictResolution": "Overwrite"}})] {
+        let name = if change == json!({}) { "same" } else { "changed" };
+        let born = make(&plane, plain(name, json!({}))).await;
+        let status =
+            plane.scheduler().report(Subject::of(&born)).expect("there is something to say");
+        plane.patch_status("resourcebindings", name, json!(status)).await;
+        plane.patch("resourcebindings", name, change).await;
+        // Patience ends before the other one takes note of its own write.
+        tokio::time::sleep(2 * PATIENCE).await;
+        plane.scheduler().reported(Subject::of(&born));
+        plane.settle().await;
+        assert_eq!(plane.events(name).await, [expected, expected], "{name}");
+    }
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_known_any_more_is_reported_all_the_same() {
+    let plane = Plane::with_clusters(&["m1", "m2"]).await;
+    let born = make(&plane, divided("web", 4)).await;
+    plane.scheduler().reported(Subject::of(&born));
+    tokio::time::sleep(2 * PATIENCE).await;
+    let binding = plane.binding("web").await;
+    assert_eq!(outcome(&binding), ("m1:2 m2:2".to_owned(), "Success".to_owned()));
+    assert_eq!(binding["metadata"]["generation"], 1);
     plane.stop().await;
 }
 

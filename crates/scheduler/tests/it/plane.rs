@@ -146,6 +146,32 @@ impl Plane {
         created.unwrap_or_else(|error| panic!("create {object}: {error}"))
     }
 
+    /// From now on the server takes no binding for which this is not true.
+    pub(crate) async fn demand(&self, expression: &str) {
+        let api =
+            |resource| self.client.api(&Gvr::new("admissionregistration.k8s.io", "v1", resource));
+        let rule = json!({
+            "apiGroups": ["work.karmada.io"], "apiVersions": ["v1alpha2"],
+            "resources": ["resourcebindings"], "operations": ["UPDATE"],
+        });
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "demand"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": expression, "message": "not here"}],
+            },
+        });
+        api("validatingadmissionpolicies").create(&policy).await.unwrap();
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "demand"},
+            "spec": {"policyName": "demand", "validationActions": ["Deny"]},
+        });
+        api("validatingadmissionpolicybindings").create(&binding).await.unwrap();
+        self.settle().await;
+    }
+
     pub(crate) async fn patch(&self, resource: &str, name: &str, patch: Value) {
         let namespace = if resource == "resourcebindings" { "x" } else { "" };
         self.api(resource).namespaced(namespace).merge_patch(name, patch).await.unwrap();

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use karmada_api::Kind as _;
 use karmada_api::features::{Gate, Gates};
-use karmada_apimachinery::json;
+use karmada_api::placing::{Placer as _, Subject};
+use karmada_api::work::ResourceBinding;
+use karmada_apimachinery::{Value, json};
 use karmada_client::{Patch, PatchOptions};
 use karmada_runtime::ObjectKey;
 use karmada_scheduler::Options;
 
-use crate::plane::{Plane, divided, outcome, plain};
+use crate::plane::{Plane, divided, outcome, plain, room};
 
 fn done(clusters: &str) -> (String, String) {
     (clusters.to_owned(), "Success".to_owned())
@@ -119,6 +122,62 @@ async fn follows_changes_of_placement_replicas_and_cluster_labels() {
     plane.stop().await;
 }
 
+fn succeeded(clusters: &str) -> String {
+    let said = "Binding has been scheduled successfully. Result:";
+    format!("ScheduleBindingSucceed {said} {{{clusters}}}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn duplicated_workloads_come_out_as_after_the_second_look_and_both_results_are_told() {
+    let mut plane = Plane::empty().await;
+    let clusters =
+        [("v1", "ra", 10), ("v2", "ra", 20), ("v3", "rb", 30), ("v4", "rb", 5), ("v5", "rc", 25)];
+    for (name, region, cpus) in clusters {
+        plane.cluster(name, json!({})).await;
+        plane.patch("clusters", name, json!({"spec": {"region": region}})).await;
+        plane.patch_status("clusters", name, json!({"resourceSummary": room(cpus)})).await;
+    }
+    plane.schedule().await;
+    // Only one region has room for all of it at first; those that have it are ranked by name then.
+    let mut spread = divided("spread", 30);
+    spread["spec"]["placement"] = json!({
+        "replicaScheduling": {"replicaSchedulingType": "Duplicated"},
+        "spreadConstraints": [
+            {"spreadByField": "region", "minGroups": 3, "maxGroups": 3},
+            {"spreadByField": "cluster", "minGroups": 3, "maxGroups": 3},
+        ],
+    });
+    let asked = ResourceBinding::from_value(&spread).unwrap();
+    assert_eq!(plane.scheduler().place(Subject::of(&asked)), None, "it waits for its turn");
+    plane.create("resourcebindings", "x", spread).await;
+    assert_eq!(plane.outcome("spread").await, done("v2:30 v3:30 v5:30"));
+    let both = [succeeded("v2:30, v3:30, v5:30"), succeeded("v3:30, v2:30, v5:30")];
+    let mut told = plane.events("spread").await;
+    told.dedup();
+    assert_eq!(told, both);
+
+    // Every target is kept, and those that had more came first.
+    let mut switched = divided("switched", 4);
+    let weight = |name: &str, weight: i64| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
+    switched["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["v1", "v4"]});
+    switched["spec"]["placement"]["replicaScheduling"]["weightPreference"] =
+        json!({"staticWeightList": [weight("v1", 1), weight("v4", 3)]});
+    plane.patch_status("clusters", "v4", json!({"resourceSummary": room(9)})).await;
+    plane.create("resourcebindings", "x", switched).await;
+    assert_eq!(plane.outcome("switched").await, done("v1:1 v4:3"));
+    let patch = json!({"spec": {"placement": {"replicaScheduling": {
+        "replicaSchedulingType": "Duplicated", "replicaDivisionPreference": null,
+        "weightPreference": null,
+    }}}});
+    plane.patch("resourcebindings", "switched", patch).await;
+    assert_eq!(plane.outcome("switched").await, done("v1:4 v4:4"));
+    let mut told = plane.events("switched").await;
+    told.dedup();
+    let all = [succeeded("v1:1, v4:3"), succeeded("v1:4, v4:4"), succeeded("v4:4, v1:4")];
+    assert_eq!(told, all);
+    plane.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn moves_on_when_a_cluster_is_being_removed() {
     let plane = Plane::with_clusters(&["m1", "m2"]).await;
@@ -159,6 +218,49 @@ async fn groups_are_tried_in_order_and_each_failure_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_groups_that_all_fail_only_a_placement_given_up_is_told_once_more() {
+    let plane = Plane::with_clusters(&["m1"]).await;
+    let groups = json!([
+        {"affinityName": "one", "clusterNames": ["m1"]},
+        {"affinityName": "two", "clusterNames": ["nobody"]},
+    ]);
+    let mut crowded = divided("crowded", 50);
+    crowded["spec"]["placement"]["clusterAffinities"] = groups.clone();
+    plane.create("resourcebindings", "x", crowded).await;
+    let mut nowhere = plain("nowhere", json!({"clusterAffinities": groups}));
+    nowhere["spec"]["placement"]["clusterAffinities"][0]["clusterNames"] = json!(["nobody"]);
+    plane.create("resourcebindings", "x", nowhere).await;
+    assert_eq!(plane.outcome("crowded").await, (String::new(), "Unschedulable".to_owned()));
+    assert_eq!(plane.outcome("nowhere").await, (String::new(), "NoClusterFit".to_owned()));
+    let of_groups = |told: &[String]| {
+        told.iter().filter(|message| message.contains("clusterAffiliates index")).count()
+    };
+    let told = plane.events("crowded").await;
+    assert_eq!((told.len(), of_groups(&told)), (4, 4), "{told:?}");
+    let told = plane.events("nowhere").await;
+    assert_eq!((told.len(), of_groups(&told)), (6, 4), "{told:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_is_refused_tells_all_that_was_tried() {
+    let plane = Plane::with_clusters(&["m1", "m2"]).await;
+    plane.demand("!has(object.spec.clusters)").await;
+    let groups = json!({"clusterAffinities": [
+        {"affinityName": "one", "clusterNames": ["nobody"]},
+        {"affinityName": "two", "clusterNames": ["m2"]},
+    ]});
+    plane.create("resourcebindings", "x", plain("conf", groups)).await;
+    assert_eq!(plane.outcome("conf").await, (String::new(), "SchedulerError".to_owned()));
+    assert_eq!(plane.binding("conf").await["status"]["schedulerObservingAffinityName"], "two");
+    let told = plane.events("conf").await;
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told[0].contains("with clusterAffiliates index(0): 0/2 clusters"), "{told:?}");
+    assert!(told[2].contains("not here"), "{told:?}");
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     let plane = Plane::with_clusters(&["m1"]).await;
     let mut suspended = plain("suspended", json!({}));
@@ -167,6 +269,7 @@ async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     foreign["spec"]["schedulerName"] = "other".into();
     let mut follower = plain("follower", json!({}));
     follower["metadata"]["labels"] = json!({});
+    follower["spec"]["placement"] = Value::Null;
     for binding in [suspended, foreign, follower] {
         plane.create("resourcebindings", "x", binding).await;
     }
@@ -178,6 +281,54 @@ async fn leaves_alone_what_is_suspended_of_others_or_without_a_policy() {
     }
     plane.patch("resourcebindings", "suspended", json!({"spec": {"suspension": null}})).await;
     assert_eq!(plane.outcome("suspended").await, done("m1"));
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lost_its_policy_follows_clusters_and_nothing_else() {
+    let plane = Plane::with_clusters(&["m1", "m2", "m3"]).await;
+    let finalizers = json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}});
+    plane.patch("clusters", "m2", finalizers).await;
+    let by_label = json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "one"}}}});
+    for name in ["m1", "m2"] {
+        plane.patch("clusters", name, json!({"metadata": {"labels": {"tier": "one"}}})).await;
+    }
+    plane.create("resourcebindings", "x", plain("conf", by_label)).await;
+    plane.create("resourcebindings", "x", divided("web", 6)).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2"));
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2 m3:2"));
+    for name in ["conf", "web"] {
+        let label = json!({"propagationpolicy.karmada.io/permanent-id": null});
+        plane.patch("resourcebindings", name, json!({"metadata": {"labels": label}})).await;
+    }
+    plane.patch("resourcebindings", "web", json!({"spec": {"replicas": 9}})).await;
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2 m3:2"), "nobody asks for more");
+    plane.patch("resourcebindings", "web", json!({"spec": {"replicas": 6}})).await;
+    plane.patch("clusters", "m3", json!({"metadata": {"labels": {"tier": "one"}}})).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2 m3"));
+    assert_eq!(plane.outcome("web").await, done("m1:2 m2:2 m3:2"));
+    plane.api("clusters").delete("m2", &Default::default()).await.unwrap();
+    assert_eq!(plane.outcome("conf").await, done("m1 m3"));
+    assert_eq!(plane.outcome("web").await, done("m1:3 m3:3"));
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_deleted_is_left_alone_which_is_told_once() {
+    let plane = Plane::with_clusters(&["m1", "m2"]).await;
+    let mut held = plain("conf", json!({}));
+    held["metadata"]["finalizers"] = json!(["karmada.io/binding-controller"]);
+    plane.create("resourcebindings", "x", held).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2"));
+    let api = plane.api("resourcebindings").namespaced("x");
+    api.delete("conf", &Default::default()).await.unwrap();
+    plane.settle().await;
+    plane.patch("clusters", "m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(plane.outcome("conf").await, done("m1 m2"));
+    let message = "ScheduleBindingFailed skip schedule deleting resourceBinding: x/conf";
+    let told = plane.events("conf").await;
+    let skipped: Vec<_> = told.iter().filter(|said| **said == message).collect();
+    assert_eq!((skipped.len(), told.len()), (2, 4), "{told:?}");
     plane.stop().await;
 }
 
@@ -222,6 +373,16 @@ async fn a_rebalance_forgets_history_once() {
     plane.patch("resourcebindings", "web", asked).await;
     plane.settle().await;
     assert_eq!(plane.binding("web").await["status"]["lastScheduledTime"], ahead);
+    // Nothing had to move; who asked is told so.
+    let events = plane.api("events").list(&Default::default()).await.unwrap();
+    let last = succeeded("m1:2, m2:2");
+    let counts = events
+        .items
+        .iter()
+        .map(|event| event.value())
+        .filter(|event| last.ends_with(event["message"].as_str().unwrap_or("-")));
+    let counts: Vec<_> = counts.map(|event| event["count"].as_i64()).collect();
+    assert_eq!(counts, [Some(2), Some(2)]);
     plane.stop().await;
 }
 

@@ -20,7 +20,6 @@ pub mod trigger;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use karmada_api::explain::{AffinityAttempt, ClusterVerdict, Refusal, Scheduling};
 use karmada_api::policy::{Placement, SpreadFieldValue};

@@ -30,8 +30,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::context::Context;
-use crate::propagation::metrics::Durations;
 use crate::failures::Failures;
+use crate::propagation::metrics::Durations;
 use crate::propagation::templates::{self, Kinds};
 use crate::propagation::works;
 use overrides::Policies;

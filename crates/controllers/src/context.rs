@@ -17,6 +17,7 @@ use crate::cluster_api::ClusterApi;
 use crate::explain::Explainers;
 use crate::interpretation::{Configuration, WebhookCaller};
 use crate::members::{Dial, Limits, Members};
+use crate::propagation::detector::{SkippedApis, SkippedNamespaces};
 use crate::propagation::execution::Lanes;
 use crate::services::collection::Collection;
 
@@ -43,9 +44,9 @@ pub struct Options {
     /// `--cluster-startup-grace-period`
     pub cluster_startup_grace_period: Duration,
     /// `--skipped-propagating-apis`, as given
-    pub skipped_propagating_apis: String,
+    pub skipped_propagating_apis: SkippedApis,
     /// `--skipped-propagating-namespaces`: regular expressions
-    pub skipped_propagating_namespaces: Vec<String>,
+    pub skipped_propagating_namespaces: SkippedNamespaces,
     /// `--enable-cluster-resource-modeling`
     pub enable_cluster_resource_modeling: bool,
     /// `--cluster-cache-sync-timeout`
@@ -84,8 +85,8 @@ impl Default for Options {
             cluster_monitor_period: Duration::from_secs(5),
             cluster_monitor_grace_period: Duration::from_secs(40),
             cluster_startup_grace_period: Duration::from_secs(60),
-            skipped_propagating_apis: String::new(),
-            skipped_propagating_namespaces: vec!["kube-.*".to_owned()],
+            skipped_propagating_apis: SkippedApis::default(),
+            skipped_propagating_namespaces: SkippedNamespaces::default(),
             enable_cluster_resource_modeling: true,
             cluster_cache_sync_timeout: Duration::from_secs(120),
             member_limits: Limits::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use karmada_controllers::context::{Context, Options};
 use karmada_controllers::members::{Https, Limits};
+use karmada_controllers::propagation::detector::{SkippedApis, SkippedNamespaces};
 use karmada_controllers::registry::{self, CONTROLLERS, Entry};
 use tracing::warn;
 
@@ -89,11 +90,11 @@ pub(crate) struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_cluster_resource_modeling: bool,
     /// Kinds that are never propagated, as in `g1;g2/v1;g3/v1/Kind`
-    #[arg(long, default_value = "")]
-    skipped_propagating_apis: String,
+    #[arg(long, default_value = "", value_parser = SkippedApis::parse)]
+    skipped_propagating_apis: SkippedApis,
     /// Namespaces that are never propagated from, as regular expressions
-    #[arg(long, value_delimiter = ',', default_value = "kube-.*")]
-    skipped_propagating_namespaces: Vec<String>,
+    #[arg(long, value_delimiter = ',', default_value = "kube-.*", value_parser = SkippedNamespaces::parse)]
+    skipped_propagating_namespaces: Vec<SkippedNamespaces>,
     /// How many bindings each controller works on at a time
     #[arg(long, default_value_t = 5)]
     concurrent_resourcebinding_syncs: usize,
@@ -236,7 +237,9 @@ fn options(args: &Args) -> Options {
         cluster_monitor_grace_period: args.cluster_monitor_grace_period,
         cluster_startup_grace_period: args.cluster_startup_grace_period,
         skipped_propagating_apis: args.skipped_propagating_apis.clone(),
-        skipped_propagating_namespaces: args.skipped_propagating_namespaces.clone(),
+        skipped_propagating_namespaces: SkippedNamespaces::joined(
+            args.skipped_propagating_namespaces.iter().cloned(),
+        ),
         enable_cluster_resource_modeling: args.enable_cluster_resource_modeling,
         cluster_cache_sync_timeout: args.cluster_cache_sync_timeout,
         member_limits: Limits {
@@ -272,12 +275,26 @@ mod tests {
             --cluster-api-kubeconfig=/etc/karmada/capi.config --cluster-api-context=";
         let args: Args = parse(line).unwrap();
         assert_eq!(args.controllers, ["*", "-remedy", "namespace"]);
-        assert_eq!(options(&args).skipped_propagating_namespaces, ["a", "b"]);
+        let skips = |namespace| options(&args).skipped_propagating_namespaces.skips(namespace);
+        assert_eq!(["a", "b", "kube-system", ""].map(skips), [true, true, false, false]);
         assert!(!options(&args).enable_cluster_resource_modeling);
         assert!(options(&args).enable_no_execute_taint_eviction);
         assert!((options(&args).member_limits.qps - 100.0).abs() < f64::EPSILON);
         assert_eq!(options(&args).rate_limit.max, Duration::from_secs(30));
         assert_eq!(options(&args).autoscaler.sync_period, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn what_is_to_be_skipped_must_be_understood() {
+        for line in
+            ["--skipped-propagating-namespaces=kube-.*,(a", "--skipped-propagating-apis=a/b/c/d"]
+        {
+            let flag = line.split('=').next().unwrap();
+            let problem = parse::<Args>(line).err().map(|error| error.to_string());
+            assert!(problem.as_ref().is_some_and(|problem| problem.contains(flag)), "{problem:?}");
+        }
+        let args: Args = parse("--skipped-propagating-namespaces=").unwrap();
+        assert!(!options(&args).skipped_propagating_namespaces.skips(""));
     }
 
     #[test]

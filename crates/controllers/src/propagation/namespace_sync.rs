@@ -54,10 +54,7 @@ struct Ctx {
 }
 
 pub(crate) fn start(context: &Context) {
-    let skipped = SkippedNamespaces::new(&context.options.skipped_propagating_namespaces)
-        .inspect_err(|error| tracing::error!(%error, "--skipped-propagating-namespaces is ignored"))
-        .or_else(|_| SkippedNamespaces::new(&[]))
-        .expect("nothing to skip is a valid list");
+    let skipped = context.options.skipped_propagating_namespaces.clone();
     let controller =
         context.controller("namespace-sync-controller").workers(context.options.workers);
     let gvr_of_clusters = Gvr::new(Cluster::GROUP, Cluster::VERSION, Cluster::PLURAL);

@@ -200,6 +200,21 @@ async fn an_edit_of_the_policy_reaches_the_binding_and_one_that_says_nothing_wri
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_edit_of_the_policy_reaches_what_has_no_binding() {
+    let plane = plane().await;
+    config_map(&plane, "conf").await;
+    plane.settle().await;
+    let lazy = json!({"activationPreference": "Lazy"});
+    policy(&plane, "pp", spec(json!({}), "m1", lazy)).await;
+    plane.eventually("configmaps", "ns", "conf", |o| claimed_by(o) == Some("pp")).await;
+    plane.settle().await;
+    assert_eq!(plane.find(BINDINGS, "ns", "conf-configmap").await, None);
+    plane.patch(POLICIES, "ns", "pp", json!({"spec": {"activationPreference": null}})).await;
+    plane.eventually(BINDINGS, "ns", "conf-configmap", |_| true).await;
+    plane.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_policy_no_longer_selects_is_free_for_others() {
     let plane = plane().await;
     config_map(&plane, "conf").await;

@@ -180,14 +180,8 @@ fn holder(object: &Object) -> Option<Holder> {
 
 /// Starts the detector.
 pub fn start(context: &Context) {
-    let skipped_apis = SkippedApis::parse(&context.options.skipped_propagating_apis)
-        .inspect_err(|error| tracing::error!(%error, "--skipped-propagating-apis is ignored"))
-        .or_else(|_| SkippedApis::parse(""))
-        .expect("nothing to skip is a valid list");
-    let skipped = SkippedNamespaces::new(&context.options.skipped_propagating_namespaces)
-        .inspect_err(|error| tracing::error!(%error, "--skipped-propagating-namespaces is ignored"))
-        .or_else(|_| SkippedNamespaces::new(&[]))
-        .expect("nothing to skip is a valid list");
+    let skipped_apis = context.options.skipped_propagating_apis.clone();
+    let skipped = context.options.skipped_propagating_namespaces.clone();
     let informer = |gvr: Gvr| context.informers.all(&gvr);
     let inputs = Inputs {
         policies: informer(gvr_of::<PropagationPolicy>()),

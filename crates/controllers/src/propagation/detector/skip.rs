@@ -31,14 +31,20 @@ pub struct SkippedApis {
     kinds: Vec<(GroupVersion, String)>,
 }
 
-impl SkippedApis {
-    /// Reads the text of `--skipped-propagating-apis`; what is always skipped is added.
-    pub fn parse(text: &str) -> Result<Self, NotAnApi> {
-        let mut skipped = Self {
+impl Default for SkippedApis {
+    fn default() -> Self {
+        Self {
             groups: OWN_GROUPS.map(str::to_owned).to_vec(),
             versions: vec![GroupVersion::new("coordination.k8s.io", "v1")],
             kinds: vec![(GroupVersion::new("", "v1"), "event".to_owned())],
-        };
+        }
+    }
+}
+
+impl SkippedApis {
+    /// Reads the text of `--skipped-propagating-apis`; what is always skipped is added.
+    pub fn parse(text: &str) -> Result<Self, NotAnApi> {
+        let mut skipped = Self::default();
         for token in text.split(';').map(str::trim).filter(|token| !token.is_empty()) {
             let parts: Vec<&str> = token.split('/').collect();
             match parts.as_slice() {
@@ -72,11 +78,25 @@ impl SkippedApis {
 #[derive(Debug, Clone)]
 pub struct SkippedNamespaces(Vec<Regex>);
 
+impl Default for SkippedNamespaces {
+    fn default() -> Self {
+        Self::parse("kube-.*").expect("the pattern is one")
+    }
+}
+
 impl SkippedNamespaces {
-    /// Takes the patterns of `--skipped-propagating-namespaces`; each must cover the whole name.
-    pub fn new(patterns: &[String]) -> Result<Self, regex::Error> {
-        let whole = |pattern: &String| Regex::new(&format!("^(?:{pattern})$"));
-        patterns.iter().map(whole).collect::<Result<_, _>>().map(Self)
+    /// Takes one pattern of `--skipped-propagating-namespaces`, which must cover the whole name. An empty one
+    /// would mean all that is in no namespace, and is nobody's wish.
+    pub fn parse(pattern: &str) -> Result<Self, regex::Error> {
+        let patterns = Some(pattern).filter(|pattern| !pattern.is_empty()).into_iter();
+        patterns
+            .map(|pattern| Regex::new(&format!("^(?:{pattern})$")))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    pub fn joined(all: impl IntoIterator<Item = Self>) -> Self {
+        Self(all.into_iter().flat_map(|one| one.0).collect())
     }
 
     /// Whether the objects in a namespace stay at home; cluster-scoped ones are in the empty one.
@@ -134,7 +154,8 @@ mod tests {
 
     #[test]
     fn namespaces_are_matched_as_a_whole() {
-        let skipped = SkippedNamespaces::new(&["kube-.*".to_owned()]).unwrap();
+        let skipped = ["kube-.*", ""].map(|pattern| SkippedNamespaces::parse(pattern).unwrap());
+        let skipped = SkippedNamespaces::joined(skipped);
         for (namespace, expected) in [
             ("kube-system", true),
             ("my-kube-thing", false),

@@ -29,6 +29,15 @@ async fn scale(plane: &Plane) {
     copy.merge_patch("web", json!({"spec": {"replicas": 3}})).await.unwrap();
 }
 
+async fn reports_and_is_sent_nothing(plane: &Plane) {
+    plane.settle().await;
+    scale(plane).await;
+    plane.eventually_work("m1", |work| runs(work, 3)).await;
+    plane.settle().await;
+    let copy = plane.member("m1", DEPLOYMENTS).get("web").await.unwrap();
+    assert_eq!(copy["spec"]["replicas"], 3, "nothing is sent");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_work_whose_dispatching_is_suspended_reports_also_after_a_restart() {
     let mut plane = stopped_plane_with_a_deployment().await;
@@ -39,12 +48,7 @@ async fn a_work_whose_dispatching_is_suspended_reports_also_after_a_restart() {
     plane.eventually_work("m1", |work| is(work, "Dispatching", "False")).await;
     plane.stop_controllers().await;
     plane.start_controllers();
-    plane.settle().await;
-    scale(&plane).await;
-    plane.eventually_work("m1", |work| runs(work, 3)).await;
-    plane.settle().await;
-    let copy = plane.member("m1", DEPLOYMENTS).get("web").await.unwrap();
-    assert_eq!(copy["spec"]["replicas"], 3, "nothing is sent");
+    reports_and_is_sent_nothing(&plane).await;
     plane.stop().await;
 }
 
@@ -53,12 +57,7 @@ async fn works_report_where_nothing_is_delivered_at_all() {
     let mut plane = stopped_plane_with_a_deployment().await;
     plane.list.retain(|name| *name != "execution");
     plane.start_controllers();
-    plane.settle().await;
-    scale(&plane).await;
-    plane.eventually_work("m1", |work| runs(work, 3)).await;
-    plane.settle().await;
-    let copy = plane.member("m1", DEPLOYMENTS).get("web").await.unwrap();
-    assert_eq!(copy["spec"]["replicas"], 3, "nothing is sent");
+    reports_and_is_sent_nothing(&plane).await;
     plane.stop().await;
 }
 

@@ -233,8 +233,12 @@ impl Object {
     }
 
     /// Keeps what ownership is read from and drops text, labels and annotations. For those who follow
-    /// every object there is.
+    /// every object there is. What a server of the same process shows is kept as it is: its text is there anyway, and whoever
+    /// else follows it has the same object.
     pub fn into_bare(self: Arc<Self>) -> Arc<Self> {
+        if self.places.is_some() {
+            return self;
+        }
         let (gvk, mut meta) = match Arc::try_unwrap(self) {
             Ok(own) => (own.gvk, own.meta),
             Err(shared) => (shared.gvk.clone(), shared.meta.clone()),

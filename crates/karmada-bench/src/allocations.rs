@@ -70,6 +70,7 @@ static SAMPLES: Mutex<Option<HashMap<usize, (usize, String)>>> = Mutex::new(None
 
 thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(EVERY) };
+    static SEED: Cell<u64> = const { Cell::new(1) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -81,6 +82,15 @@ pub(crate) fn begin() {
     }
 }
 
+/// How far it is to the next sample: `EVERY` on average and never the same, since a loop that asks for the same again and
+/// again would always be met at the same place.
+fn next_distance() -> usize {
+    let number =
+        SEED.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    SEED.set(number);
+    (number >> 33) as usize % (2 * EVERY)
+}
+
 fn sample(pointer: usize, size: usize) {
     if INSIDE.get() {
         return;
@@ -89,7 +99,7 @@ fn sample(pointer: usize, size: usize) {
     if size < left {
         return LEFT.set(left - size);
     }
-    LEFT.set(EVERY);
+    LEFT.set(next_distance());
     INSIDE.set(true);
     let stack = std::backtrace::Backtrace::force_capture().to_string();
     if let Some(samples) = &mut *SAMPLES.lock() {

@@ -103,6 +103,20 @@ impl Default for Options {
     }
 }
 
+/// Many writers share one flush of the store, so more of them are better than upstream's five. Those who finish what is begun are
+/// the most: the less is under way at a time, the less memory it takes, and what was read a moment ago is still at hand.
+impl Options {
+    /// How many begin to propagate at the same time.
+    pub(crate) fn workers_that_begin(&self) -> usize {
+        self.workers.max(1) * 3
+    }
+
+    /// How many go on with it.
+    pub(crate) fn workers_that_finish(&self) -> usize {
+        self.workers.max(1) * 12
+    }
+}
+
 /// How workloads are scaled by metrics, with upstream's defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AutoscalerOptions {

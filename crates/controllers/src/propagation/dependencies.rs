@@ -79,16 +79,13 @@ struct Ctx {
     fresh: Mutex<BTreeMap<ObjectKey, i64>>,
 }
 
-/// Many writers share one flush of the store, so more of them are better than upstream's five.
-const WORKERS_PER_WORKER: usize = 6;
-
 pub(crate) fn start(context: &Context) {
     if !context.gates.is_on(Gate::PropagateDeps) {
         return;
     }
     let controller = context
         .controller("dependencies-distributor")
-        .workers(context.options.workers.max(1) * WORKERS_PER_WORKER);
+        .workers(context.options.workers_that_finish());
     let bindings = context.informers.all(&gvr());
     bindings.cache().add_index(BY_DEPENDENCY, |binding| {
         let text = binding.meta().annotations.get(annotations::DEPENDENCIES);

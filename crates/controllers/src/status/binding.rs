@@ -41,9 +41,6 @@ const FEW: usize = 64;
 /// For how long it is known at least what was written: caches are behind by much less.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// Many writers share one flush of the store, so more of them are better than upstream's five.
-const WORKERS_PER_WORKER: usize = 6;
-
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("understand the binding or its works")]
@@ -146,7 +143,7 @@ pub(crate) fn start(context: &Context) {
 }
 
 fn start_scope<B: Binding>(context: &Context, name: &'static str) {
-    let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
+    let workers = context.options.workers_that_finish();
     let controller = context.controller(name).workers(workers);
     let gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let ctx = Arc::new(Ctx {

@@ -40,9 +40,6 @@ use plan::{Failure, Outcome, Target};
 /// Works written at the same time for one binding.
 const PARALLEL_WRITES: usize = 32;
 
-/// Many writers share one flush of the store, so more of them are better than upstream's five.
-const WORKERS_PER_WORKER: usize = 6;
-
 /// How long a binding waits for the cache to show what was written for it.
 const CACHE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -113,7 +110,7 @@ pub(crate) fn start(context: &Context) {
 }
 
 fn start_scope<B: Binding>(context: &Context, name: &'static str, durations: &Durations) {
-    let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
+    let workers = context.options.workers_that_finish();
     let controller = context.controller(name).workers(workers);
     let bindings_gvr = Gvr::new(B::GROUP, B::VERSION, B::PLURAL);
     let bindings = context.informers.all(&bindings_gvr);

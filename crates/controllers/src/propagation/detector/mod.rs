@@ -47,9 +47,6 @@ use crate::interpretation;
 /// Attempts at a write that others get in the way of.
 const RETRIES: usize = 5;
 
-/// Many writers share one flush of the store, so more of them are better than upstream's five.
-const WORKERS_PER_WORKER: usize = 6;
-
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{0} is not served")]
@@ -192,7 +189,7 @@ pub fn start(context: &Context) {
         cluster_overrides: informer(gvr_of::<ClusterOverridePolicy>()),
     };
     let priority_classes = informer(Gvr::new("scheduling.k8s.io", "v1", "priorityclasses"));
-    let workers = context.options.workers.max(1) * WORKERS_PER_WORKER;
+    let workers = context.options.workers_that_begin();
     let templates = context.controller("resource-detector").workers(workers);
     let policies = context.controller("propagation-policy-detector");
     let cluster_policies = context.controller("cluster-propagation-policy-detector");

@@ -25,7 +25,7 @@ use crate::propagation::works::{self, HeadName, Load, WorkView};
 use crate::status::work::{self as report, Reflection};
 
 /// Works of one member that are in delivery at the same time.
-const WORKERS: usize = 16;
+const WORKERS: usize = 48;
 
 /// The state of one Work is not written more often than this.
 const REPORT_PAUSE: Duration = Duration::from_millis(100);

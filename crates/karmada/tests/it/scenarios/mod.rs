@@ -145,18 +145,40 @@ fn setup() -> Value {
     serde_json::from_str(&read("setup.json.gz")).expect("the setup")
 }
 
-/// Replays the core set on a control plane made of separate components.
-pub(crate) async fn replay_core(plane: &Path, member: impl Fn(&str) -> PathBuf) {
-    let scenarios = scenarios(CORE);
-    let lab = Lab::at(plane, member, setup()).await;
+/// Which scenarios a control plane made of separate components plays.
+pub(crate) enum Part {
+    /// All that need no gates.
+    Whole,
+    Core,
+}
+
+/// Replays scenarios on a control plane made of separate components.
+pub(crate) async fn replay_on_components(
+    plane: &Path,
+    member: impl Fn(&str) -> PathBuf,
+    part: Part,
+) {
+    let mut scenarios = scenarios(if matches!(part, Part::Core) { CORE } else { "" });
+    scenarios.retain(|scenario| !is_gated(scenario));
+    let lab = Arc::new(Lab::at(plane, member, setup()).await);
     lab.join_all().await;
     lab.prepare().await;
-    let desk = Desk::new(scenarios.clone());
-    desk.work_off(&lab, &desk.together).await;
+    let desk = Arc::new(Desk::new(scenarios.clone()));
+    work_off_together(&desk, &lab).await;
     desk.work_off(&lab, &desk.alone).await;
     desk.try_again(&lab, scenarios.iter()).await;
     lab.unjoin_all().await;
     judge(&*desk.outcomes.lock().await);
+}
+
+/// Those that can run side by side.
+async fn work_off_together(desk: &Arc<Desk>, lab: &Arc<Lab>) {
+    let mut lanes = JoinSet::new();
+    for _ in 0..LANES {
+        let (desk, lab) = (desk.clone(), lab.clone());
+        lanes.spawn(async move { desk.work_off(&lab, &desk.together).await });
+    }
+    lanes.join_all().await;
 }
 
 /// The names of the members that took part in the recordings.
@@ -182,14 +204,9 @@ async fn the_recorded_scenarios_lead_to_the_recorded_states() {
     let gated = tokio::spawn(play_gated(desk.clone(), scenarios.clone()));
     let ((_one, one), (_two, two)) = tokio::join!(make_lab(&[]), make_lab(&[]));
     let (one, two) = (Arc::new(one), Arc::new(two));
-    let mut lanes = JoinSet::new();
-    for _ in 0..LANES {
-        let (desk, lab) = (desk.clone(), one.clone());
-        lanes.spawn(async move { desk.work_off(&lab, &desk.together).await });
-    }
     let (own, lab) = (desk.clone(), two.clone());
     let alone = tokio::spawn(async move { own.work_off(&lab, &own.alone).await });
-    lanes.join_all().await;
+    work_off_together(&desk, &one).await;
     desk.work_off(&one, &desk.alone).await;
     alone.await.expect("the lane runs to its end");
     desk.try_again(&two, scenarios.iter().filter(|scenario| !is_gated(scenario))).await;

@@ -14,7 +14,7 @@ use super::plane::{CONFLICT, binding, customization, install_definitions, quota,
 use super::server::{BINARY, Certificates, Webhook, documents, eventually, output};
 use super::{config_maps, policy};
 use crate::member::Member;
-use crate::scenarios;
+use crate::scenarios::{self, Part};
 
 const NAMESPACE: &str = "ns";
 
@@ -116,12 +116,16 @@ fn forbidden(hook: &str, message: &str) -> (u16, String, String) {
 }
 
 fn kubeconfig() -> Option<PathBuf> {
-    let paths = std::env::var_os("KARMADA_TEST_KUBECONFIGS");
-    let first = paths.and_then(|paths| std::env::split_paths(&paths).next());
+    let first = named_by("KARMADA_TEST_KUBECONFIGS");
     if first.is_none() {
         eprintln!("skipped: set KARMADA_TEST_KUBECONFIGS");
     }
     first
+}
+
+fn named_by(variable: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os(variable)?;
+    std::env::split_paths(&paths).next().filter(|path| !path.as_os_str().is_empty())
 }
 
 #[tokio::test]
@@ -146,7 +150,10 @@ async fn real_webhook_guards_a_real_api_server() {
 /// it does in one process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_components_lead_to_the_recorded_states() {
-    let Some(kubeconfig) = kubeconfig() else { return };
+    let plane = named_by("KARMADA_TEST_PLANE_KUBECONFIG").map(|plane| (plane, Part::Whole));
+    let Some((kubeconfig, part)) = plane.or_else(|| Some((kubeconfig()?, Part::Core))) else {
+        return;
+    };
     let real = Real::start(&kubeconfig, &[]).await;
     let members: Vec<(String, Member)> = scenarios::members()
         .into_iter()
@@ -159,7 +166,7 @@ async fn real_components_lead_to_the_recorded_states() {
     let checks = async {
         real.install().await;
         let components = Components::start(&real.client, &kubeconfig).await;
-        let replayed = AssertUnwindSafe(scenarios::replay_core(&kubeconfig, config));
+        let replayed = AssertUnwindSafe(scenarios::replay_on_components(&kubeconfig, config, part));
         let outcome = replayed.catch_unwind().await;
         drop(components);
         withdraw(&real.client).await;

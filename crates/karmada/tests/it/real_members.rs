@@ -8,14 +8,15 @@ use std::process::{Command, Output};
 use karmada_apimachinery::{Value, json};
 
 use crate::member::Member;
+use crate::scenarios::{self, Part};
 use crate::server::{Server, eventually, text};
 
 /// Not the usual one: tests beside this one use the same clusters.
 const NAMESPACE: &str = "karmada-reached";
 
-fn clusters() -> Vec<PathBuf> {
-    let Some(paths) = std::env::var_os("KARMADA_TEST_KUBECONFIGS") else {
-        eprintln!("SKIPPED real members: KARMADA_TEST_KUBECONFIGS is not set");
+fn clusters(variable: &str) -> Vec<PathBuf> {
+    let Some(paths) = std::env::var_os(variable) else {
+        eprintln!("SKIPPED real members: {variable} is not set");
         return Vec::new();
     };
     std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
@@ -83,10 +84,30 @@ fn exists(kubeconfig: &Path, line: &str) -> bool {
     kubectl(kubeconfig, &format!("get {line}")).status.success()
 }
 
+/// Clusters of their own without nodes: the scenarios bring theirs, and remove what else there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_members_hold_what_members_of_the_original_held() {
+    let (clusters, names) = (clusters("KARMADA_TEST_MEMBER_KUBECONFIGS"), scenarios::members());
+    if clusters.is_empty() {
+        return;
+    }
+    assert_eq!(
+        clusters.len(),
+        names.len(),
+        "KARMADA_TEST_MEMBER_KUBECONFIGS names one for each of {names:?}"
+    );
+    let server = Server::up();
+    let config = |name: &str| {
+        let place = names.iter().position(|known| known == name);
+        clusters[place.expect("a member of the recordings")].clone()
+    };
+    scenarios::replay_at(&server.kubeconfig(), config, Part::Core).await;
+}
+
 // Shows: MISC-2
 #[test]
 fn real_clusters_are_joined_reached_and_let_go() {
-    let clusters = clusters();
+    let clusters = clusters("KARMADA_TEST_KUBECONFIGS");
     if clusters.is_empty() {
         return;
     }

@@ -145,19 +145,15 @@ fn setup() -> Value {
     serde_json::from_str(&read("setup.json.gz")).expect("the setup")
 }
 
-/// Which scenarios a control plane made of separate components plays.
+/// Which scenarios are played where a control plane or its members are made of something else.
 pub(crate) enum Part {
     /// All that need no gates.
     Whole,
     Core,
 }
 
-/// Replays scenarios on a control plane made of separate components.
-pub(crate) async fn replay_on_components(
-    plane: &Path,
-    member: impl Fn(&str) -> PathBuf,
-    part: Part,
-) {
+/// Replays scenarios on a control plane that knows no members yet, and lets them go again.
+pub(crate) async fn replay_at(plane: &Path, member: impl Fn(&str) -> PathBuf, part: Part) {
     let mut scenarios = scenarios(if matches!(part, Part::Core) { CORE } else { "" });
     scenarios.retain(|scenario| !is_gated(scenario));
     let lab = Arc::new(Lab::at(plane, member, setup()).await);

@@ -166,7 +166,7 @@ async fn real_components_lead_to_the_recorded_states() {
     let checks = async {
         real.install().await;
         let components = Components::start(&real.client, &kubeconfig).await;
-        let replayed = AssertUnwindSafe(scenarios::replay_on_components(&kubeconfig, config, part));
+        let replayed = AssertUnwindSafe(scenarios::replay_at(&kubeconfig, config, part));
         let outcome = replayed.catch_unwind().await;
         drop(components);
         withdraw(&real.client).await;

@@ -137,7 +137,8 @@ fn scenarios() -> Result<String> {
     let always = replayed - differ;
     let mut out = format!(
         "\n## Recorded scenarios of the original\n\n{always} of {replayed} lead to the recorded states (`./test scenarios`), \
-         {now_and_then} more if the right one is faster. The others, and those:\n\n",
+         {now_and_then} more if the right one is faster. `./test real` plays those that need no gates on separate components \
+         behind a real kube-apiserver too, and the core of them with real clusters as members. The others, and those:\n\n",
     );
     for (reason, ids) in by_reason {
         writeln!(out, "- **{reason}** ({}): `{}`", ids.len(), ids.join("`, `"))?;

@@ -1,18 +1,21 @@
 //! Templates as the caches of the control plane have them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::work::ObjectReference;
 use karmada_apimachinery::gvk::{GroupVersion, Gvk, Gvr};
 use karmada_client::{ApiResource, Object};
-use karmada_runtime::{Manager, ObjectKey};
+use karmada_runtime::{Informer, Manager, ObjectKey};
 use parking_lot::RwLock;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// How long a kind that is not served is not asked for again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+
+/// How long it is waited for the objects of a kind to be read at the start. Those who come later wait no more.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// The finalizer of objects that were deleted with `--cascade=orphan`.
 const ORPHANING: &str = "orphan";
@@ -26,6 +29,8 @@ pub(crate) enum Error {
     Discover { gvk: Gvk, source: karmada_client::Error },
     #[error("read {kind} {key}")]
     Read { kind: String, key: ObjectKey, source: karmada_client::Error },
+    #[error("read all objects of the kind {0}, which takes long")]
+    NotRead(Gvk),
     #[error("understand {kind} {key}")]
     Decode { kind: String, key: ObjectKey, source: serde_json::Error },
 }
@@ -34,11 +39,17 @@ pub(crate) enum Error {
 pub(crate) struct Kinds {
     manager: Manager,
     known: RwLock<HashMap<Gvk, Result<Arc<ApiResource>, Instant>>>,
+    /// Kinds that were waited for in vain.
+    late: RwLock<HashSet<Gvk>>,
 }
 
 impl Kinds {
     pub(crate) fn new(manager: &Manager) -> Arc<Self> {
-        Arc::new(Self { manager: manager.clone(), known: RwLock::default() })
+        Arc::new(Self {
+            manager: manager.clone(),
+            known: RwLock::default(),
+            late: RwLock::default(),
+        })
     }
 
     /// What is known without asking.
@@ -61,6 +72,21 @@ impl Kinds {
         entry.map_err(|_| Error::UnknownKind(gvk.clone()))
     }
 
+    /// The informer of a kind once it has read everything. What somebody reads alone before and what changes
+    /// then, before everything is read, would look like one and the same, and the change would be lost.
+    async fn read(&self, gvk: &Gvk, gvr: &Gvr) -> Result<Arc<Informer>, Error> {
+        let informer = self.manager.informers.all(gvr);
+        if !informer.is_synced() {
+            let is_late = self.late.read().contains(gvk);
+            let waiting = timeout(READ_WITHIN, informer.wait_synced());
+            if is_late || waiting.await.is_err() {
+                self.late.write().insert(gvk.clone());
+                return Err(Error::NotRead(gvk.clone()));
+            }
+        }
+        Ok(informer)
+    }
+
     pub(crate) async fn gvr_of(&self, gvk: &Gvk) -> Result<Gvr, Error> {
         Ok(self.resource_of(gvk).await?.gvr.clone())
     }
@@ -80,16 +106,14 @@ pub(crate) async fn find(
     kinds: &Kinds,
     reference: &ObjectReference,
 ) -> Result<Option<Arc<Object>>, Error> {
-    let gvr = kinds.gvr_of(&gvk_of(reference)).await?;
-    let templates = kinds.manager.informers.all(&gvr);
-    let key = key_of(reference);
-    if templates.is_synced() {
-        let cached = templates.cache().get(&key);
-        if cached.as_ref().is_none_or(|cached| !is_older(cached, reference)) {
-            return Ok(cached);
-        }
+    let gvk = gvk_of(reference);
+    let gvr = kinds.gvr_of(&gvk).await?;
+    let templates = kinds.read(&gvk, &gvr).await?;
+    let cached = templates.cache().get(&key_of(reference));
+    if cached.as_ref().is_some_and(|cached| is_older(cached, reference)) {
+        return find_live(kinds, reference).await;
     }
-    find_live(kinds, reference).await
+    Ok(cached)
 }
 
 /// Returns the template as the API server has it now.

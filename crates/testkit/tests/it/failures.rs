@@ -492,6 +492,24 @@ async fn a_control_plane_killed_in_the_middle_of_everything_goes_on_where_it_was
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_edit_while_the_controllers_start_is_not_lost() {
+    let mut world = World::of(33, 1).await;
+    world.apply(&config_map("conf", "")).await;
+    world.apply(&config_policy("conf", ALL)).await;
+    eventually_value(&world, "m1", "conf", "").await;
+    for turn in 0..60 {
+        world.kill_controllers();
+        // A little further into the start every time.
+        for _ in 0..turn {
+            tokio::task::yield_now().await;
+        }
+        world.apply(&config_map("conf", &turn.to_string())).await;
+        eventually_value(&world, "m1", "conf", &turn.to_string()).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_takes_nothing_away_and_holds_nothing_up() {
     let world = World::of(30, 2).await;
     world.apply(&deployment("web", 2)).await;

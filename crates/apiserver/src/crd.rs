@@ -288,6 +288,26 @@ async fn clean_up(state: Arc<State>, definition: Value) {
     internal::send(&state, Method::PUT, &path, Some(&current)).await;
 }
 
+/// How long whoever deletes a definition waits until it is closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Waits until nobody can make objects of a definition that goes: whoever was told that it goes counts on that.
+pub(crate) async fn until_closed(state: &State, definition: &Value) {
+    let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
+    let (group, plural) = (text(&["spec", "group"]), text(&["spec", "names", "plural"]));
+    let is_open = || {
+        let snapshot = state.registry.snapshot();
+        snapshot.find_resource(group, plural).is_some_and(|served| served.create_refusal.is_none())
+    };
+    let mut changes = state.registry.changes();
+    let closed = async {
+        while is_open() {
+            changes.moved().await;
+        }
+    };
+    drop(tokio::time::timeout(CLOSED_WITHIN, closed).await);
+}
+
 /// Marks a definition for deletion; its objects go before it does.
 pub(crate) fn mark_for_deletion(definition: &mut Value, now: jiff::Timestamp) {
     definition.set(&["metadata", "deletionTimestamp"], format_time(now));

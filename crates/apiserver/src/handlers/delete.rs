@@ -103,6 +103,9 @@ pub(crate) async fn delete_object(
         if !pending && !options.dry_run {
             allocator::released(call, &object).await;
         }
+        if pending && !options.dry_run && is_definition(call) {
+            crate::crd::until_closed(&call.state, &object).await;
+        }
         return Ok(if pending { Outcome::Pending(object) } else { Outcome::Gone(object) });
     }
     Err(Status::stale(&call.served.group_resource(), name))
@@ -173,7 +176,7 @@ fn decide(call: &Call, stored: &Value, options: &DeleteOptions) -> Step {
     if call.served.gvk.group.is_empty() && call.served.gvk.kind == "Namespace" {
         return decide_namespace(stored, options, now);
     }
-    if call.served.gvk.group == "apiextensions.k8s.io" {
+    if is_definition(call) {
         return decide_definition(stored, now);
     }
     let mut object = stored.clone();
@@ -213,6 +216,10 @@ fn decide(call: &Call, stored: &Value, options: &DeleteOptions) -> Step {
         return Step::Nothing;
     }
     Step::Mark(object)
+}
+
+fn is_definition(call: &Call) -> bool {
+    call.served.gvk.group == "apiextensions.k8s.io"
 }
 
 /// Definitions wait for their objects.

@@ -67,6 +67,7 @@ impl Lab {
 
     /// Lets all members go, and waits until they are gone.
     pub(super) async fn unjoin_all(&self) {
+        self.set_pull_clusters(false).await;
         let clusters = self.plane.of("cluster.karmada.io", "v1alpha1", "clusters");
         for name in self.members.keys() {
             drop(clusters.delete(name, &DeleteOptions::default()).await);

@@ -80,6 +80,14 @@ impl Real {
             let name = object["metadata"]["name"].as_str().unwrap();
             self.configurations(&object).delete(name, &DeleteOptions::default()).await.ok();
         }
+        // Nobody is there any more who would let go of what a test has left.
+        let works = self.api("work.karmada.io", "v1alpha1", "works");
+        let left = works.list_all(&Default::default()).await.map(|list| list.items);
+        for work in left.unwrap_or_default() {
+            let loose = json!({"metadata": {"finalizers": null}});
+            let own = works.clone().namespaced(work.namespace());
+            own.merge_patch(work.name(), loose).await.ok();
+        }
         let definitions = self.api("apiextensions.k8s.io", "v1", "customresourcedefinitions");
         for crd in karmada_api::crd::crds() {
             remove(&definitions, &crd.name).await;
